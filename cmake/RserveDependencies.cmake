@@ -1,0 +1,13 @@
+# Every third-party package the build looks for, with the Debian/Ubuntu package that carries it.
+
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)                        # libabsl-dev
+find_package(nlohmann_json 3.7 REQUIRED)           # nlohmann-json3-dev
+find_package(PNG REQUIRED)                         # libpng-dev
+find_package(JPEG REQUIRED)                        # libjpeg-dev (libjpeg-turbo)
+find_package(PkgConfig REQUIRED)                   # pkg-config
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)  # libpcre2-dev
+
+if(RSERVE_TESTS)
+  find_package(Catch2 REQUIRED)                    # catch2: version 2 or 3
+endif()

@@ -1,0 +1,70 @@
+# What every target of the project shares, and the helpers that make targets.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+if(RSERVE_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+endif()
+
+# Compiles each object once for all later builds of the same source where ccache is installed.
+find_program(RSERVE_CCACHE ccache)
+if(RSERVE_CCACHE AND RSERVE_TOP_LEVEL)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${RSERVE_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${RSERVE_CCACHE}")
+endif()
+
+add_library(rserve_flags INTERFACE)
+target_compile_features(rserve_flags INTERFACE cxx_std_20)
+# -ffp-contract=off: a product and a sum fuse only where a kernel says so, so that the same source
+# rounds the same way in every file and build type (the exactness contract rests on it).
+target_compile_options(rserve_flags INTERFACE -Wall -Wextra -ffp-contract=off
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
+if(RSERVE_WERROR)
+  target_compile_options(rserve_flags INTERFACE -Werror)
+endif()
+if(RSERVE_SANITIZE)
+  target_compile_options(rserve_flags INTERFACE -fsanitize=${RSERVE_SANITIZE}
+                         -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(rserve_flags INTERFACE -fsanitize=${RSERVE_SANITIZE})
+endif()
+# The repository root (src/..., kernels/...) for our own code, include/ for everybody.
+target_include_directories(rserve_flags INTERFACE
+                           $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+
+# rserve_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...]): one layer as a static library.
+function(rserve_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:rserve_flags> ${arg_DEPS}
+                        PRIVATE ${arg_PRIVATE_DEPS})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<INSTALL_INTERFACE:include>)
+endfunction()
+
+# rserve_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT s]): one Catch2 program, one ctest entry.
+function(rserve_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS ci)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE rserve_flags ${arg_DEPS} rserve_catch_main)
+  target_compile_definitions(${name} PRIVATE RSERVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()

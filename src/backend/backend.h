@@ -1,0 +1,75 @@
+// What a backend must do: encode batches of units, and run one pipeline stage over a micro-batch.
+//
+// A backend computes; it schedules nothing. The runtime gives every object below to one worker,
+// which calls it from one thread at a time. Buffers in a work description are valid until the call
+// returns (synchronous backends) or completes.
+//
+// Exactness (CPU): an output row depends on its own inputs and the model's shapes only - not on the
+// batch it rides in, the chunk it lies in, the number of threads, or the stage cut.
+
+#ifndef RSERVE_SRC_BACKEND_BACKEND_H_
+#define RSERVE_SRC_BACKEND_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "src/model/spec/image_plan.h"
+
+namespace rserve::backend {
+
+// One encode unit of a batch.
+struct EncodeUnit {
+  model::Grid grid;
+  const float* patches = nullptr;     // [grid.patches()][patch_dim], as PreprocessImage writes it
+  float* embeddings = nullptr;        // out: [grid.patches() / merge^2][hidden], f32
+};
+
+class EncoderBackend {
+ public:
+  virtual ~EncoderBackend() = default;
+  // Encodes the units of one batch. Units do not see each other.
+  virtual absl::Status Encode(absl::Span<const EncodeUnit> units) = 0;
+};
+
+// Rows of an item's embedding that replace the token embeddings of [token_begin, token_begin +
+// rows), positions counted from the start of the prompt.
+struct EmbeddingSlice {
+  int64_t token_begin = 0;
+  int64_t rows = 0;
+  const float* data = nullptr;        // first row; [rows][hidden], f32
+};
+
+// One request's part of a micro-batch: prompt tokens [begin, begin + count).
+struct StageEntry {
+  int64_t begin = 0;
+  int64_t count = 0;
+  const int32_t* token_ids = nullptr;     // [count], of this chunk (first stage only)
+  const int32_t* positions[3] = {};       // M-RoPE, each [count], of this chunk: temporal, h, w
+  absl::Span<const EmbeddingSlice> embeddings;  // slices inside this chunk (first stage only)
+  absl::Span<const int32_t> kv_blocks;    // block table of the request, in token order
+  bool want_logits = false;               // last stage: logits of the chunk's last token
+  float* logits = nullptr;                // out: [vocab_size] when want_logits
+};
+
+// One micro-batch on one stage. Rows of the entries lie one after another in entry order.
+struct StageWork {
+  absl::Span<const StageEntry> entries;
+  int64_t total_tokens = 0;
+  const float* hidden_in = nullptr;       // [total_tokens][hidden]; null on the first stage
+  float* hidden_out = nullptr;            // [total_tokens][hidden]; null on the last stage
+};
+
+class StageBackend {
+ public:
+  virtual ~StageBackend() = default;
+  // Runs the stage's layers over the micro-batch, writing the new tokens' keys and values into the
+  // stage's own paged cache (blocks named by `kv_blocks`) and attending over [0, begin + count).
+  virtual absl::Status Forward(const StageWork& work) = 0;
+};
+
+}  // namespace rserve::backend
+
+#endif  // RSERVE_SRC_BACKEND_BACKEND_H_

@@ -1,0 +1,57 @@
+// Qwen2.5-VL on the CPU: weights loaded once, shared by all workers.
+
+#ifndef RSERVE_SRC_BACKEND_CPU_CPU_MODEL_H_
+#define RSERVE_SRC_BACKEND_CPU_CPU_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/backend/backend.h"
+#include "src/backend/cpu/thread_pool.h"
+#include "src/model/spec/model_config.h"
+#include "src/model/weights/checkpoint.h"
+
+namespace rserve::cpu {
+
+struct LayerRange {
+  int32_t begin = 0;
+  int32_t end = 0;                        // exclusive
+};
+
+// The paged KV cache's geometry; each stage owns the memory for its layers.
+struct KvGeometry {
+  int32_t num_blocks = 0;
+  int32_t block_tokens = 16;
+};
+
+struct LoadOptions {
+  ThreadPool* pool = nullptr;             // packs weights in parallel; null: on the caller's thread
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // may be empty
+};
+
+// Immutable after loading, so encoders and stages on any thread share one copy of the weights.
+class CpuModel {
+ public:
+  // Reads, checks (each tensor's presence, shape, dtype) and packs all weights. Fails with the
+  // tensor's name.
+  static absl::StatusOr<std::shared_ptr<const CpuModel>> Load(const model::ModelConfig& config,
+                                                              const model::Checkpoint& checkpoint,
+                                                              const LoadOptions& options);
+  virtual ~CpuModel() = default;
+  virtual const model::ModelConfig& config() const = 0;
+  virtual int64_t weight_bytes() const = 0;
+};
+
+// Makes the two roles. `pool` is the worker's own cores and must outlive the backend.
+std::unique_ptr<backend::EncoderBackend> MakeCpuEncoder(std::shared_ptr<const CpuModel> model,
+                                                        ThreadPool* pool);
+std::unique_ptr<backend::StageBackend> MakeCpuStage(std::shared_ptr<const CpuModel> model,
+                                                    LayerRange layers, const KvGeometry& kv,
+                                                    ThreadPool* pool);
+
+}  // namespace rserve::cpu
+
+#endif  // RSERVE_SRC_BACKEND_CPU_CPU_MODEL_H_
