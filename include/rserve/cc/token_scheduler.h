@@ -1,0 +1,110 @@
+// TokenScheduler (paper, Algorithm 2): fills micro-batches with schedulable tokens across requests.
+//
+// Requests are taken in ascending `order` (FCFS: the arrival number), each giving as many of its
+// schedulable tokens as the budget B still holds, until B is used up. Where the printed pseudo-code
+// leaves a gap:
+//   - a request is finished when what *remains* of its prompt is taken, not when its schedulable
+//     tokens equal the prompt's length;
+//   - a request with more schedulable tokens than the remaining budget gives a part and stays,
+//     also when that was all it had left to become schedulable;
+//   - a request without schedulable tokens is passed over, keeps its place and is in no batch.
+// Requests without schedulable tokens are not looked at, so the cost of a micro-batch grows with
+// its entries and not with the queue.
+//
+// A request *enters* with its first tokens. Entering can need room (KV blocks); the first request
+// in order that finds none closes the batch to all that have not entered either, so it cannot
+// starve.
+//
+// Not thread-safe; no I/O.
+//
+// Invariants
+//   S1. A micro-batch holds at most B tokens, at least one entry, and no entry without tokens.
+//   S2. Entries are in order; a request is passed only for want of schedulable tokens, or because
+//   it
+//       has not entered and a request before it could not.
+//   S3. With Sharing::kOneRequest all tokens in flight belong to one request.
+
+#ifndef RSERVE_CC_TOKEN_SCHEDULER_H_
+#define RSERVE_CC_TOKEN_SCHEDULER_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "rserve/cc/request_plan.h"
+
+namespace rserve {
+
+enum class Sharing : int32_t {
+  kMany = 0,        // tokens of many requests in a micro-batch
+  kOneRequest = 1,  // one request between its first micro-batch and its last commit
+};
+
+struct TokenSchedulerOptions {
+  int64_t budget_tokens = 2048;  // B
+  Sharing sharing = Sharing::kMany;
+  // Vanilla pipeline parallelism (paper, Figure 5): a request's next chunk waits until the one
+  // before has left the last stage. False: chunked pipeline parallelism.
+  bool one_chunk_in_flight = false;
+};
+
+struct BatchEntry {
+  RequestId request = 0;
+  int64_t begin = 0;  // first prompt token of the chunk
+  int64_t tokens = 0;
+  friend bool operator==(const BatchEntry&, const BatchEntry&) = default;
+};
+
+class TokenScheduler {
+ public:
+  // How many tokens (0: none) of at most `limit` the request can give next.
+  using ChunkFn = absl::FunctionRef<int64_t(RequestId, int64_t limit)>;
+  // Whether the request may enter now; a true answer holds its room.
+  using EnterFn = absl::FunctionRef<bool(RequestId)>;
+
+  explicit TokenScheduler(const TokenSchedulerOptions& options);
+  ~TokenScheduler();
+  TokenScheduler(const TokenScheduler&) = delete;
+  TokenScheduler& operator=(const TokenScheduler&) = delete;
+
+  // `order` is unique.
+  void Add(RequestId request, uint64_t order, int64_t prompt_tokens);
+  void Remove(RequestId request);
+  bool Contains(RequestId request) const;
+
+  // Tells how many tokens of the request are schedulable now.
+  void SetSchedulable(RequestId request, int64_t tokens);
+
+  // Forms the next micro-batch into `batch`, or returns false. Takes the tokens it puts there.
+  bool Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch);
+  // One micro-batch of the request has left the last stage.
+  void Retire(RequestId request);
+
+  bool HasEntered(RequestId request) const;
+  int64_t Remaining(RequestId request) const;  // prompt tokens in no micro-batch yet
+  int32_t InFlight(RequestId request) const;   // micro-batches not retired
+  // The first request in order that has schedulable tokens and may be taken, or 0.
+  RequestId Front() const;
+
+ private:
+  struct Request;
+  using OrderedRequest = std::pair<uint64_t, RequestId>;
+
+  bool MayBeTaken(RequestId id, const Request& request) const;
+  void Reindex(RequestId id, Request& request);
+
+  const TokenSchedulerOptions options_;
+  absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
+  // Requests that can give tokens now, by whether they have entered.
+  std::set<OrderedRequest> entered_;
+  std::set<OrderedRequest> waiting_;
+  RequestId exclusive_ = 0;  // Sharing::kOneRequest: the one in flight
+};
+
+}  // namespace rserve
+
+#endif  // RSERVE_CC_TOKEN_SCHEDULER_H_
