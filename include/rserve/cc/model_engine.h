@@ -1,0 +1,265 @@
+// ModelEngine: an Engine for a Qwen2.5-VL checkpoint folder. Requests are text and pictures; what
+// comes back is the first token, with the times of the phases before it.
+//
+//   ModelEngineOptions options;
+//   options.model_path = "models/digits";
+//   auto engine = ModelEngine::Create(options);
+//   ModelRequest request;
+//   request.parts = RenderChat({{"user", {EncodedImage{png_bytes}, UserText{"Which digit?"}}}});
+//   auto id = (*engine)->Submit(request);
+//   // poll(2) on wait_fd(), Poll(), look at the events, Acknowledge(*id) after the terminal one
+//
+// Everything about a request is planned from headers and sizes at Submit, so a request that can
+// never run is refused there: a prompt longer than the KV cache, a picture over the encoder's
+// batch, an image bomb. Pixels are decoded later, on media threads.
+
+#ifndef RSERVE_CC_MODEL_ENGINE_H_
+#define RSERVE_CC_MODEL_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "rserve/cc/engine.h"
+#include "rserve/cc/policy.h"
+
+namespace rserve {
+
+// ---- Options
+// -------------------------------------------------------------------------------------
+
+// Where a number says "0: ...", 0 asks for that default. Limits are refused with their field's
+// name.
+struct ModelEngineOptions {
+  std::string model_path;  // folder with config.json, tokenizer.json, *.safetensors, ...
+
+  // How encode and prefill are coordinated, and what of the scheme's policy to change.
+  Scheme scheme = Scheme::kRserve;
+  std::optional<Gate> gate;
+  std::optional<Sharing> sharing;
+  std::optional<EncodeTrigger> trigger;
+  int64_t encode_batch_tokens = 0;  // C; 0: 1024; kEncodeAll: all of a request at once
+  int64_t token_budget = 0;         // B; 0: 2048
+  bool encode_across_requests = false;
+  TimeNs encode_flush_ns = 0;
+  bool one_chunk_in_flight = false;  // vanilla PP instead of chunked PP
+  int32_t max_micro_batches = 0;     // 0: as many as the stages take
+  int32_t max_encode_attempts = 1;
+
+  // Placement. Workers are numbered as SchemePlacement does: stages first, then encoders.
+  int32_t stages = 1;                 // PP
+  int32_t encoders = 1;               // E; ignored by Scheme::kColocated
+  std::vector<int32_t> stage_layers;  // layers a stage, all at least 1; empty: even, the first
+                                      // stages one more
+
+  // Cores. By default the cores that this process may use are dealt out to the workers in equal
+  // contiguous parts (the first workers one more), and each worker's threads are pinned to its
+  // part; with fewer cores than workers every worker has one thread and none is pinned.
+  int32_t threads = 0;                         // threads of all workers together; 0: all cores
+  std::vector<int32_t> worker_threads;         // by worker; empty: by its cores
+  std::vector<std::vector<int>> worker_cores;  // by worker, an empty list: not pinned; empty: deal
+  bool pin_threads = true;
+  int32_t media_threads = 1;  // decode and resize pictures
+
+  // Budgets. Memory is set aside by plan, before the work that fills it.
+  int64_t kv_tokens = 0;         // KV cache; 0: four full contexts, at most 2 GiB of cache
+  int32_t kv_block_tokens = 16;  // tokens a block; kv_tokens is rounded up to blocks
+  int64_t embedding_bytes = 0;   // 0: 256 MiB, and room for one largest picture
+  int64_t pixel_bytes = 0;       // prepared patches; 0: 512 MiB, and room for one largest picture
+  int64_t encoder_batch_tokens = 0;  // one encode batch; 0: 16384, and one largest picture
+  int64_t units_in_flight = 0;       // 0: no limit but the bytes
+  int64_t input_bytes = 0;           // pictures and text of open requests, borrowed too; 0: 1 GiB
+  int64_t queue_requests = 0;        // open requests; 0: 1024
+  int64_t max_prompt_tokens = 0;     // 0: the model's max_position_embeddings
+  int64_t max_image_pixels = 0;      // width * height of a source picture; 0: 2^27
+  int64_t max_unacknowledged = 0;    // ended requests with a kept detail; 0: 65536
+
+  // Weights read and all weights, while Create runs, on its thread or a helper's.
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;
+  std::function<void(const TraceSpan&)> trace;                      // as EngineOptions::trace
+  std::function<void(int32_t level, const std::string& text)> log;  // as EngineOptions::log
+};
+
+// ---- Requests
+// ------------------------------------------------------------------------------------
+
+// A prompt is a list of parts, in order.
+
+struct TokenIds {  // control tokens allowed, image placeholders not
+  std::vector<int32_t> ids;
+};
+struct UserText {  // UTF-8; plain text whatever it says: "<|image_pad|>" is 13 characters
+  std::string text;
+};
+struct TemplateText {  // UTF-8 that a template wrote: names of special tokens become the tokens
+  std::string text;
+};
+// A PNG or JPEG file. `borrow`: the bytes stay valid until the item's kInputReleased or the
+// request's terminal event, whichever is first; otherwise Submit copies them.
+struct EncodedImage {
+  absl::Span<const uint8_t> bytes;
+  bool borrow = false;
+};
+enum class PixelLayout : int32_t { kRgb8 = 0 };  // interleaved R, G, B, one byte each
+// Decoded pixels, top row first. Row y begins at pixels[y * row_stride_bytes].
+struct PixelImage {
+  PixelLayout layout = PixelLayout::kRgb8;
+  absl::Span<const uint8_t> pixels;  // at least (height - 1) * row_stride_bytes + width * 3
+  int32_t width = 0;
+  int32_t height = 0;
+  int64_t row_stride_bytes = 0;  // 0: width * 3
+  bool borrow = false;           // as EncodedImage
+};
+using RequestPart = std::variant<TokenIds, UserText, TemplateText, EncodedImage, PixelImage>;
+
+// One chat message. In `content` UserText is what was said; use no TokenIds or TemplateText.
+struct ChatMessage {
+  std::string role;  // "system", "user", "assistant"
+  std::vector<RequestPart> content;
+};
+// Writes the Qwen2-VL chat template around the messages, which ends with the assistant's turn. A
+// system message is added when the first message is none. What users wrote stays user text.
+std::vector<RequestPart> RenderChat(std::vector<ChatMessage> messages);
+
+// How the first token is chosen. The same numbers and logits give the same token, always.
+struct Sampling {
+  float temperature = 0;  // 0: the largest logit, ties to the lowest id
+  float top_p = 1;        // the smallest set of tokens with at least this probability; (0, 1]
+  uint64_t seed = 0;
+};
+
+struct ModelRequest {
+  std::vector<RequestPart> parts;
+  // Put <|vision_start|> and <|vision_end|> around pictures; false: the other parts hold them
+  // (RenderChat's do not).
+  bool image_markers = true;
+  Sampling sampling;
+  TimeNs deadline_ns = kNever;   // on Engine::now_ns()'s clock
+  uint64_t user_data = 0;        // comes back in every event
+  bool keep_logits = false;      // keep the logits of the prompt's last token in the detail
+  bool keep_embeddings = false;  // keep the pictures' embeddings in the detail
+  bool discard_detail = false;   // acknowledged by the Poll that returns its terminal event
+};
+
+// ---- Results
+// -------------------------------------------------------------------------------------
+
+// A picture of a request, in prompt order; the index is Event::item.
+struct ItemDetail {
+  int32_t part = 0;  // index into ModelRequest::parts
+  int64_t token_begin = 0;
+  int64_t tokens = 0;
+  int32_t resized_width = 0, resized_height = 0;  // pixels
+  int32_t grid_t = 0, grid_h = 0, grid_w = 0;     // patches
+};
+
+// What Submit would do with a request, without doing it.
+struct RequestPreview {
+  std::vector<int32_t> token_ids;  // placeholders expanded
+  std::vector<int32_t> positions;  // M-RoPE: [3][token_ids.size()], temporal, height, width
+  int64_t mrope_delta = 0;
+  std::vector<ItemDetail> items;
+  int64_t kv_blocks = 0;
+  int64_t embedding_bytes = 0, pixel_bytes = 0, input_bytes = 0;  // all of the request
+  absl::Status fits;  // why this engine could never run it, or OK
+};
+
+// What is known of a request, from its Submit to its Acknowledge.
+struct RequestDetail {
+  RequestId request = 0;
+  uint64_t user_data = 0;
+  EventType last_event = EventType::kAccepted;  // as polled; a terminal one is final
+  absl::Status status;                          // of the terminal event
+  std::vector<int32_t> token_ids;
+  std::vector<ItemDetail> items;
+  int64_t kv_blocks = 0;
+  FirstToken first_token;         // token -1: none yet
+  RequestTimes times;             // as of the last event that carried them
+  TimeNs ended_ns = 0;            // terminal event
+  std::vector<float> logits;      // [vocab_size] if kept
+  std::vector<float> embeddings;  // [tokens of all items][hidden_size] if kept; complete at the
+                                  // first token
+};
+
+struct WorkerInfo {
+  WorkerSpec spec;
+  int32_t first_layer = 0, num_layers = 0;  // of its stage
+  int32_t threads = 1;
+  std::vector<int> cores;  // empty: not pinned
+};
+
+struct ModelInfo {
+  std::string model_type;
+  int32_t vocab_size = 0, hidden_size = 0, num_layers = 0, num_heads = 0, num_kv_heads = 0;
+  int32_t head_dim = 0, max_position_embeddings = 0;
+  int32_t vision_depth = 0, vision_hidden_size = 0, vision_heads = 0, patch_size = 0;
+  int32_t merge_size = 0;                  // patches a side that make one token
+  int64_t min_pixels = 0, max_pixels = 0;  // of a resized picture
+  int64_t weight_bytes = 0;                // in memory
+  int64_t kv_bytes_per_token = 0;          // over all stages
+  double load_seconds = 0;
+  std::string topology;  // "PP2+E1"
+  std::vector<WorkerInfo> workers;
+  OrchestratorConfig core;  // as filled in
+};
+
+// ---- The engine
+// ----------------------------------------------------------------------------------
+
+class ModelEngine {
+ public:
+  // Reads the folder and the weights; may take long. NOT_FOUND for a missing folder or file,
+  // INVALID_ARGUMENT for a damaged one or an option out of range, with its name.
+  static absl::StatusOr<std::unique_ptr<ModelEngine>> Create(ModelEngineOptions options);
+  // As ~Engine: aborts, waits for actions under way.
+  ~ModelEngine();
+  ModelEngine(const ModelEngine&) = delete;
+  ModelEngine& operator=(const ModelEngine&) = delete;
+
+  // Plans and queues a request; never blocks on other requests and decodes nothing. OK: exactly one
+  // terminal event will come. Otherwise nothing comes and borrowed memory is not kept:
+  // INVALID_ARGUMENT names the part and the fault; RESOURCE_EXHAUSTED names size, limit and option;
+  // FAILED_PRECONDITION after Drain or Abort. [any-thread]
+  absl::StatusOr<RequestId> Submit(const ModelRequest& request);
+  // The plan alone. Errors as Submit for a malformed request; `fits` for one that is too large.
+  // [any-thread]
+  absl::StatusOr<RequestPreview> PlanRequest(const ModelRequest& request) const;
+
+  // As Engine's. Poll also brings the requests' details up to date. Poll: [one thread], the others
+  // [any-thread].
+  int64_t Poll(int64_t capacity, std::vector<Event>* events);
+  absl::Status Cancel(RequestId request);
+  void Drain();
+  void Abort();
+  int wait_fd() const;
+  TimeNs next_deadline_ns() const;
+  OrchestratorStats stats() const;
+  bool idle() const;
+
+  // A snapshot, valid on its own. NOT_FOUND for a request that was never accepted or is
+  // acknowledged. Complete once Poll has returned the terminal event. [any-thread]
+  absl::StatusOr<std::shared_ptr<const RequestDetail>> Detail(RequestId request) const;
+  // Forgets the detail of an ended request. FAILED_PRECONDITION before its terminal event was
+  // polled, NOT_FOUND as Detail. [any-thread]
+  absl::Status Acknowledge(RequestId request);
+
+  const ModelInfo& info() const;
+  // The bytes of the tokens; may begin or end inside a UTF-8 character. [any-thread]
+  std::string Decode(absl::Span<const int32_t> ids) const;
+
+ private:
+  class Impl;
+  explicit ModelEngine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rserve
+
+#endif  // RSERVE_CC_MODEL_ENGINE_H_
