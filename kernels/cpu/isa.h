@@ -1,0 +1,66 @@
+// The instruction sets the kernels are compiled for, and the choice among them.
+//
+// Every kernel body is compiled once an instruction set; a KernelTable holds one compiled set. A
+// host takes BestIsa() once and passes it down; nothing is chosen behind its back, so tests can run
+// each set that the machine has. Results are bit-equal between AVX2 and AVX-512; the generic set
+// (any CPU of the architecture) rounds differently on x86, which has no FMA there.
+
+#ifndef RSERVE_KERNELS_CPU_ISA_H_
+#define RSERVE_KERNELS_CPU_ISA_H_
+
+#include <cstdint>
+
+namespace rserve::kernels {
+
+enum class WeightType : int32_t;
+struct GemmArgs;
+struct AttentionRows;
+struct RotaryArgs;
+struct RmsNormArgs;
+
+// The part of a product that one call computes: rows [row_begin, row_end), panels likewise.
+struct GemmRange {
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  int64_t panel_begin = 0;
+  int64_t panel_end = 0;
+};
+
+enum class Isa : int32_t { kGeneric = 0, kAvx2 = 1, kAvx512 = 2 };
+
+inline constexpr int kMaxPanelWidth = 32;  // largest `nr`
+
+// Immutable. Reach the functions through the op headers (kernels/gemm/gemm.h, ...), which state
+// their contracts.
+struct KernelTable {
+  Isa isa;
+  const char* name;       // "generic", "avx2", "avx512"
+  int mr;                 // rows of a register tile
+  int nr;                 // columns of a weight panel
+  int gemm_block_rows;    // most rows of one tile
+  int gemm_group_panels;  // most panels of one tile
+  int64_t gemm_scratch_floats;
+  int attention_block_rows;  // most query rows of one attention task
+
+  void (*gemm_tile)(const GemmArgs& args, const GemmRange& range, float* scratch);
+  void (*attend)(const AttentionRows& rows, float* scratch);
+  void (*rms_norm)(const RmsNormArgs& args, int64_t row_begin, int64_t row_end);
+  void (*rotary)(const RotaryArgs& args, int64_t row_begin, int64_t row_end);
+  void (*silu)(const float* x, int64_t count, float* y);
+  void (*gelu)(const float* x, int64_t count, float* y);
+  void (*exp)(const float* x, int64_t count, float* y);
+  void (*widen)(WeightType type, const uint16_t* x, int64_t count, float* y);
+  // Repeats `iterations` * 64 independent vector FMAs; returns a value so that they are not
+  // dropped. Floating-point operations done: iterations * 64 * lanes * 2.
+  float (*fma_peak)(int64_t iterations);
+  int lanes;  // floats in a native vector
+};
+
+// The set compiled for `isa`, or nullptr where this build or this machine lacks it.
+const KernelTable* TableFor(Isa isa);
+// The fastest set this machine runs.
+const KernelTable& BestIsa();
+
+}  // namespace rserve::kernels
+
+#endif  // RSERVE_KERNELS_CPU_ISA_H_

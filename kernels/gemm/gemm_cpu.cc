@@ -1,0 +1,118 @@
+#include "kernels/gemm/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rserve::kernels {
+
+namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+template <typename T>
+void PackTyped(int nr, int64_t k, const void* const* rows, T* out) {
+  for (int i = 0; i < nr; ++i) {
+    const auto* row = static_cast<const uint8_t*>(rows[i]);
+    for (int64_t kk = 0; kk < k; ++kk) {
+      T value{};
+      if (row != nullptr) std::memcpy(&value, row + kk * int64_t{sizeof(T)}, sizeof(T));
+      out[kk * nr + i] = value;
+    }
+  }
+}
+
+// Blocks of k keep the panel's part in the first-level cache while the rows are laid out.
+constexpr int64_t kPackBlock = 256;
+
+}  // namespace
+
+int64_t WeightTypeSize(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
+
+int64_t PackedPanels(const KernelTable& isa, int64_t n, bool paired) {
+  return CeilDiv(n, paired ? isa.nr / 2 : isa.nr);
+}
+
+int64_t PackedBytes(const KernelTable& isa, WeightType type, int64_t n, int64_t k, bool paired) {
+  return PackedPanels(isa, n, paired) * isa.nr * k * WeightTypeSize(type);
+}
+
+void PackPanel(const KernelTable& isa, WeightType type, int64_t k, int64_t panel,
+               const void* const* rows, void* out) {
+  const int64_t size = WeightTypeSize(type);
+  uint8_t* base = static_cast<uint8_t*>(out) + panel * k * isa.nr * size;
+  const void* block_rows[kMaxPanelWidth];
+  for (int64_t begin = 0; begin < k; begin += kPackBlock) {
+    for (int i = 0; i < isa.nr; ++i) {
+      block_rows[i] =
+          rows[i] == nullptr ? nullptr : static_cast<const uint8_t*>(rows[i]) + begin * size;
+    }
+    const int64_t count = std::min(kPackBlock, k - begin);
+    uint8_t* block = base + begin * isa.nr * size;
+    if (type == WeightType::kF32) {
+      PackTyped(isa.nr, count, block_rows, reinterpret_cast<float*>(block));
+    } else {
+      PackTyped(isa.nr, count, block_rows, reinterpret_cast<uint16_t*>(block));
+    }
+  }
+}
+
+int64_t PanelColumn(const KernelTable& isa, int64_t n, bool paired, int64_t panel, int slot,
+                    bool* second) {
+  const int width = paired ? isa.nr / 2 : isa.nr;
+  *second = slot >= width;
+  const int64_t column = panel * width + (*second ? slot - width : slot);
+  return column < n ? column : -1;
+}
+
+void UnpackRow(const KernelTable& isa, const PackedWeight& weight, int64_t column, float* out) {
+  const int64_t begin = (column / isa.nr) * weight.k * isa.nr + column % isa.nr;
+  if (weight.type == WeightType::kF32) {
+    const float* data = static_cast<const float*>(weight.data) + begin;
+    for (int64_t k = 0; k < weight.k; ++k) out[k] = data[k * isa.nr];
+    return;
+  }
+  // Collected in blocks so that one vector kernel does all widening.
+  const uint16_t* data = static_cast<const uint16_t*>(weight.data) + begin;
+  uint16_t block[256];
+  for (int64_t k = 0; k < weight.k; k += 256) {
+    const int64_t count = std::min<int64_t>(256, weight.k - k);
+    for (int64_t i = 0; i < count; ++i) block[i] = data[(k + i) * isa.nr];
+    isa.widen(weight.type, block, count, out + k);
+  }
+}
+
+GemmTiling TileGemm(const KernelTable& isa, const GemmArgs& args, int workers) {
+  GemmTiling tiling;
+  tiling.row_blocks = CeilDiv(args.m, isa.gemm_block_rows);
+  // Equal blocks, in whole register tiles where that keeps their number.
+  int64_t rows = CeilDiv(args.m, std::max<int64_t>(tiling.row_blocks, 1));
+  rows = std::min<int64_t>(CeilDiv(rows, isa.mr) * isa.mr, isa.gemm_block_rows);
+  tiling.block_rows = rows;
+  tiling.row_blocks = rows == 0 ? 0 : CeilDiv(args.m, rows);
+  const int64_t panels = PackedPanels(isa, args.weight.n, args.weight.paired);
+  // Some tiles more than workers, so that a late worker costs little; each tile copies its rows of
+  // x, so groups are not made narrower than a few panels.
+  const int64_t wanted = CeilDiv(int64_t{4} * workers, std::max<int64_t>(tiling.row_blocks, 1));
+  const int64_t group = std::max<int64_t>(CeilDiv(panels, wanted), 2);
+  tiling.group_panels = std::min<int64_t>(group, isa.gemm_group_panels);
+  tiling.groups = CeilDiv(panels, tiling.group_panels);
+  return tiling;
+}
+
+void GemmTile(const KernelTable& isa, const GemmArgs& args, const GemmTiling& tiling, int64_t tile,
+              float* scratch) {
+  // Row blocks of one column group follow each other: the group's weights stay in a near cache.
+  const int64_t group = tile / tiling.row_blocks;
+  const int64_t block = tile % tiling.row_blocks;
+  const int64_t panels = PackedPanels(isa, args.weight.n, args.weight.paired);
+  GemmRange range;
+  range.row_begin = block * tiling.block_rows;
+  range.row_end = std::min(args.m, range.row_begin + tiling.block_rows);
+  range.panel_begin = group * tiling.group_panels;
+  range.panel_end = std::min(panels, range.panel_begin + tiling.group_panels);
+  isa.gemm_tile(args, range, scratch);
+}
+
+int64_t GemmScratchFloats(const KernelTable& isa) { return isa.gemm_scratch_floats; }
+
+}  // namespace rserve::kernels
