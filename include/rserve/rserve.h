@@ -322,10 +322,11 @@ typedef struct rserve_part {
   uint32_t reserved;
 } rserve_part;
 
-#define RSERVE_REQUEST_F_KEEP_LOGITS 0x1u      /* keep the last prompt token's logits */
-#define RSERVE_REQUEST_F_KEEP_EMBEDDINGS 0x2u  /* keep the pictures' embeddings */
-#define RSERVE_REQUEST_F_NO_IMAGE_MARKERS 0x4u /* the parts hold the vision start and end tokens \
-                                                */
+#define RSERVE_REQUEST_F_KEEP_LOGITS 0x1u     /* keep the last prompt token's logits */
+#define RSERVE_REQUEST_F_KEEP_EMBEDDINGS 0x2u /* keep the pictures' embeddings */
+#define RSERVE_REQUEST_F_NO_IMAGE_MARKERS                \
+  0x4u /* the parts hold the vision start and end tokens \
+        */
 /** Write the model's chat template around the parts, which RSERVE_PART_ROLE parts divide into
  *  messages; parts before the first one are a user's. Excludes TOKENS and TEMPLATE parts. */
 #define RSERVE_REQUEST_F_CHAT 0x8u
@@ -406,9 +407,9 @@ typedef struct rserve_event {
     } first_token;
     struct {
       int32_t item; /* number of the picture in the request, from 0 */
-      int32_t part; /* index of its part */
+      int32_t reserved;
       int64_t tokens;
-      int64_t reserved;
+      int64_t reserved2;
     } item;
     struct {
       int64_t elapsed_ns; /* since the submit */
@@ -445,18 +446,18 @@ RSERVE_API rserve_status_t rserve_engine_acknowledge(rserve_engine *engine, uint
 
 /* ---- Details --------------------------------------------------------------------------------- */
 
-/** A picture of a planned request. */
+/** A picture of a planned request. Pictures are numbered in the order of their parts. */
 typedef struct rserve_item {
   uint32_t struct_size;
-  int32_t part; /* index of its part */
-  int64_t token_begin;
+  uint32_t reserved;
+  int64_t token_begin; /* its rows are the prompt's tokens [token_begin, token_begin + tokens) */
   int64_t tokens;
   int32_t resized_width; /* pixels */
   int32_t resized_height;
   int32_t grid_t; /* patches */
   int32_t grid_h;
   int32_t grid_w;
-  uint32_t reserved;
+  uint32_t reserved2;
 } rserve_item;
 
 #define RSERVE_ITEM_INIT \

@@ -5,7 +5,7 @@
 //   options.model_path = "models/digits";
 //   auto engine = ModelEngine::Create(options);
 //   ModelRequest request;
-//   request.parts = RenderChat({{"user", {EncodedImage{png_bytes}, UserText{"Which digit?"}}}});
+//   request.parts = *RenderChat({{"user", {EncodedImage{png_bytes}, UserText{"Which digit?"}}}});
 //   auto id = (*engine)->Submit(request);
 //   // poll(2) on wait_fd(), Poll(), look at the events, Acknowledge(*id) after the terminal one
 //
@@ -126,7 +126,8 @@ struct ChatMessage {
 };
 // Writes the Qwen2-VL chat template around the messages, which ends with the assistant's turn. A
 // system message is added when the first message is none. What users wrote stays user text.
-std::vector<RequestPart> RenderChat(std::vector<ChatMessage> messages);
+// INVALID_ARGUMENT names the message: none at all, another role, a part that is no text or picture.
+absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages);
 
 // How the first token is chosen. The same numbers and logits give the same token, always.
 struct Sampling {
@@ -151,9 +152,9 @@ struct ModelRequest {
 // ---- Results
 // -------------------------------------------------------------------------------------
 
-// A picture of a request, in prompt order; the index is Event::item.
+// A picture of a request. Pictures are numbered in the order of their parts; the number is
+// Event::item.
 struct ItemDetail {
-  int32_t part = 0;  // index into ModelRequest::parts
   int64_t token_begin = 0;
   int64_t tokens = 0;
   int32_t resized_width = 0, resized_height = 0;  // pixels
@@ -228,8 +229,9 @@ class ModelEngine {
   // INVALID_ARGUMENT names the part and the fault; RESOURCE_EXHAUSTED names size, limit and option;
   // FAILED_PRECONDITION after Drain or Abort. [any-thread]
   absl::StatusOr<RequestId> Submit(const ModelRequest& request);
-  // The plan alone. Errors as Submit for a malformed request; `fits` for one that is too large.
-  // [any-thread]
+  // The plan alone. A malformed request gives INVALID_ARGUMENT, one that is too large even to be
+  // planned (max_image_pixels, input_bytes, max_prompt_tokens) RESOURCE_EXHAUSTED; for any other
+  // limit of the engine see `fits`. [any-thread]
   absl::StatusOr<RequestPreview> PlanRequest(const ModelRequest& request) const;
 
   // As Engine's. Poll also brings the requests' details up to date. Poll: [one thread], the others
@@ -249,6 +251,9 @@ class ModelEngine {
   // Forgets the detail of an ended request. FAILED_PRECONDITION before its terminal event was
   // polled, NOT_FOUND as Detail. [any-thread]
   absl::Status Acknowledge(RequestId request);
+
+  // Tokens of a picture of a request with a detail, otherwise 0. [any-thread]
+  int64_t ItemTokens(RequestId request, int32_t item) const;
 
   const ModelInfo& info() const;
   // The bytes of the tokens; may begin or end inside a UTF-8 character. [any-thread]
