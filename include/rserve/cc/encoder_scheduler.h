@@ -80,9 +80,7 @@ class EncoderScheduler {
   void Requeue(UnitRef unit, TimeNs now_ns);
 
   // When NextBatch must be called again for a flush, or kNever.
-  TimeNs next_flush_ns() const;
-  // Requests with units that are not issued yet.
-  int64_t size() const { return static_cast<int64_t>(requests_.size()); }
+  TimeNs next_flush_ns() const { return next_flush_ns_; }
 
  private:
   struct Request;
@@ -90,13 +88,15 @@ class EncoderScheduler {
   using OrderedRequest = std::pair<uint64_t, RequestId>;
 
   // Appends what can be taken of the request to the batch and says why it stopped.
-  void Gather(Request& request, PlaceFn place, Gathered* gathered, std::vector<UnitRef>* batch);
+  void Gather(Request& request, RequestId id, PlaceFn place, Gathered* gathered,
+              std::vector<UnitRef>* batch);
   void Reindex(RequestId id, Request& request);
 
   const EncoderSchedulerOptions options_;
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<OrderedRequest> waiting_;    // with a unit that is not placed
   std::set<OrderedRequest> encodable_;  // with a unit that NextBatch may take first
+  bool place_refused_ = false;          // the last unit asked for could not be placed
   TimeNs next_flush_ns_ = kNever;
 };
 

@@ -40,7 +40,7 @@
 // read behind it); the plan is refused unless floor(q) fits the budget, its KV blocks fit the pool,
 // and its atomic spans fit B. Rules: (a) the first-ranked request with units to place may use all
 // that is free; (b) any other may place a unit only if what stays free is at least the largest
-// floor of all open requests with units to place; (c) a request may enter before an older one only
+// floor of the other requests with units to place; (c) a request may enter before an older one only
 // if what the requests that have not entered hold, and its own floor, fit the budget together. Then
 // for every request q, what lower-ranked requests hold plus floor(q) never exceeds the budget: (b)
 // keeps it when they place, (c) when q gains rank. So the first-ranked request always gets its next

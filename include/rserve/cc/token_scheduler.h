@@ -61,10 +61,20 @@ struct BatchEntry {
 
 class TokenScheduler {
  public:
-  // How many tokens (0: none) of at most `limit` the request can give next.
+  // How many tokens of at most `limit` (what the budget and the request's schedulable tokens allow,
+  // at least 1) the request gives next, or one of the answers below.
   using ChunkFn = absl::FunctionRef<int64_t(RequestId, int64_t limit)>;
   // Whether the request may enter now; a true answer holds its room.
   using EnterFn = absl::FunctionRef<bool(RequestId)>;
+
+  // Its next tokens cannot be split to fit: the batch closes before it.
+  static constexpr int64_t kCloseBatch = 0;
+  // It has none after all; it is passed over as if it had no schedulable tokens.
+  static constexpr int64_t kPassRequest = -1;
+  // Something must be done first: no batch is formed now and nothing is taken.
+  static constexpr int64_t kNoBatch = -2;
+  // It has not entered and may not now: as if `enter` had refused it.
+  static constexpr int64_t kNoEntry = -3;
 
   explicit TokenScheduler(const TokenSchedulerOptions& options);
   ~TokenScheduler();
@@ -73,6 +83,7 @@ class TokenScheduler {
 
   // `order` is unique.
   void Add(RequestId request, uint64_t order, int64_t prompt_tokens);
+  // Takes the request out. Micro-batches of it that are in flight must still be retired.
   void Remove(RequestId request);
   bool Contains(RequestId request) const;
 
@@ -94,7 +105,7 @@ class TokenScheduler {
   struct Request;
   using OrderedRequest = std::pair<uint64_t, RequestId>;
 
-  bool MayBeTaken(RequestId id, const Request& request) const;
+  bool MayBeTaken(const Request& request) const;
   void Reindex(RequestId id, Request& request);
 
   const TokenSchedulerOptions options_;

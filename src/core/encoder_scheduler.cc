@@ -1,0 +1,194 @@
+#include "rserve/cc/encoder_scheduler.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace rserve {
+namespace {
+
+enum class UnitState { kWaiting, kPreparing, kReady, kIssued };
+
+// Why gathering stopped; all but kComing close the batch.
+enum class Stop {
+  kEnd,      // the request has no unit left
+  kFull,     // C reached
+  kMax,      // the next unit would exceed max_batch_tokens
+  kNoPlace,  // the next unit has no place
+  kComing,   // the next unit is being prepared
+};
+
+}  // namespace
+
+struct EncoderScheduler::Request {
+  struct Unit {
+    int32_t unit = 0;
+    int64_t tokens = 0;
+    UnitState state = UnitState::kWaiting;
+    TimeNs ready_ns = 0;
+  };
+  uint64_t order = 0;
+  std::vector<Unit> units;                        // in prompt order
+  size_t next_waiting = 0;                        // the first unit without a place
+  size_t next_issue = 0;                          // the first unit that is not issued
+  absl::flat_hash_map<int32_t, size_t> index_of;  // unit number -> index into units
+};
+
+struct EncoderScheduler::Gathered {
+  int64_t tokens = 0;
+  TimeNs since_ns = kNever;  // when the batch's first unit became ready
+  Stop stop = Stop::kEnd;
+};
+
+EncoderScheduler::EncoderScheduler(const EncoderSchedulerOptions& options) : options_(options) {}
+EncoderScheduler::~EncoderScheduler() = default;
+
+void EncoderScheduler::Reindex(RequestId id, Request& r) {
+  while (r.next_waiting < r.units.size() && r.units[r.next_waiting].state != UnitState::kWaiting) {
+    ++r.next_waiting;
+  }
+  while (r.next_issue < r.units.size() && r.units[r.next_issue].state == UnitState::kIssued) {
+    ++r.next_issue;
+  }
+  const OrderedRequest key{r.order, id};
+  if (r.next_waiting < r.units.size()) {
+    waiting_.insert(key);
+  } else {
+    waiting_.erase(key);
+  }
+  const bool encodable = r.next_issue < r.units.size() &&
+                         (!options_.prepare || r.units[r.next_issue].state == UnitState::kReady);
+  if (encodable) {
+    encodable_.insert(key);
+  } else {
+    encodable_.erase(key);
+  }
+}
+
+void EncoderScheduler::Add(RequestId id, uint64_t order, absl::Span<const int32_t> units,
+                           absl::Span<const int64_t> tokens) {
+  auto request = std::make_unique<Request>();
+  request->order = order;
+  request->units.resize(units.size());
+  for (size_t i = 0; i < units.size(); ++i) {
+    request->units[i].unit = units[i];
+    request->units[i].tokens = tokens[i];
+    request->index_of[units[i]] = i;
+  }
+  Request& r = *request;
+  requests_[id] = std::move(request);
+  Reindex(id, r);
+}
+
+void EncoderScheduler::Remove(RequestId id) {
+  auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  const OrderedRequest key{it->second->order, id};
+  waiting_.erase(key);
+  encodable_.erase(key);
+  requests_.erase(it);
+}
+
+bool EncoderScheduler::Contains(RequestId id) const { return requests_.contains(id); }
+
+bool EncoderScheduler::NextToPrepare(RequestId preferred, PlaceFn place, UnitRef* unit) {
+  if (waiting_.empty()) return false;
+  auto try_request = [&](RequestId id) {
+    auto it = requests_.find(id);
+    if (it == requests_.end()) return false;
+    Request& r = *it->second;
+    if (r.next_waiting >= r.units.size()) return false;
+    Request::Unit& next = r.units[r.next_waiting];
+    if (!place({id, next.unit})) return false;
+    next.state = UnitState::kPreparing;
+    *unit = {id, next.unit};
+    Reindex(id, r);
+    return true;
+  };
+  const RequestId first = waiting_.begin()->second;
+  place_refused_ =
+      !try_request(first) && (preferred == 0 || preferred == first || !try_request(preferred));
+  return !place_refused_;
+}
+
+void EncoderScheduler::MarkPrepared(UnitRef unit, TimeNs now_ns) {
+  Request& r = *requests_.find(unit.request)->second;
+  Request::Unit& u = r.units[r.index_of.find(unit.unit)->second];
+  u.state = UnitState::kReady;
+  u.ready_ns = now_ns;
+  Reindex(unit.request, r);
+}
+
+void EncoderScheduler::Requeue(UnitRef unit, TimeNs now_ns) {
+  Request& r = *requests_.find(unit.request)->second;
+  const size_t i = r.index_of.find(unit.unit)->second;
+  r.units[i].state = UnitState::kReady;
+  r.units[i].ready_ns = now_ns;
+  r.next_issue = std::min(r.next_issue, i);
+  Reindex(unit.request, r);
+}
+
+void EncoderScheduler::Gather(Request& r, RequestId id, PlaceFn place, Gathered* g,
+                              std::vector<UnitRef>* batch) {
+  for (size_t i = r.next_issue; i < r.units.size(); ++i) {
+    Request::Unit& u = r.units[i];
+    if (u.state == UnitState::kIssued) continue;
+    const bool without_place = !options_.prepare && u.state == UnitState::kWaiting;
+    if (u.state != UnitState::kReady && !without_place) {
+      g->stop = u.state == UnitState::kWaiting && place_refused_ ? Stop::kNoPlace : Stop::kComing;
+      return;
+    }
+    if (!batch->empty() && u.tokens > options_.max_batch_tokens - g->tokens) {
+      g->stop = Stop::kMax;
+      return;
+    }
+    if (without_place && !place({id, u.unit})) {
+      g->stop = Stop::kNoPlace;
+      return;
+    }
+    u.state = UnitState::kReady;
+    if (batch->empty()) g->since_ns = u.ready_ns;
+    batch->push_back({id, u.unit});
+    g->tokens += u.tokens;
+    if (g->tokens >= options_.batch_tokens) {
+      g->stop = Stop::kFull;
+      return;
+    }
+  }
+  g->stop = Stop::kEnd;
+}
+
+bool EncoderScheduler::NextBatch(TimeNs now_ns, RequestId preferred, PlaceFn place,
+                                 std::vector<UnitRef>* batch) {
+  batch->clear();
+  next_flush_ns_ = kNever;
+  Gathered g;
+  RequestId first = 0;
+  for (const auto& [order, id] : encodable_) {
+    if (first == 0) first = id;
+    Gather(*requests_.find(id)->second, id, place, &g, batch);
+    if (g.stop == Stop::kEnd && options_.across_requests) continue;
+    if (g.stop != Stop::kComing) break;
+    const TimeNs flush_ns =
+        g.since_ns > kNever - options_.flush_ns ? kNever : g.since_ns + options_.flush_ns;
+    if (now_ns >= flush_ns) break;
+    // It waits for its next unit; meanwhile a later request's batch may be complete.
+    next_flush_ns_ = std::min(next_flush_ns_, flush_ns);
+    batch->clear();
+    g = Gathered();
+  }
+  if (batch->empty() && preferred != 0 && preferred != first && !options_.prepare) {
+    auto it = requests_.find(preferred);
+    if (it != requests_.end()) Gather(*it->second, preferred, place, &g, batch);
+  }
+  if (batch->empty()) return false;
+  for (const UnitRef& unit : *batch) {
+    Request& r = *requests_.find(unit.request)->second;
+    r.units[r.index_of.find(unit.unit)->second].state = UnitState::kIssued;
+  }
+  for (const UnitRef& unit : *batch) {
+    Reindex(unit.request, *requests_.find(unit.request)->second);
+  }
+  return true;
+}
+
+}  // namespace rserve

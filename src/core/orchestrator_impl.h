@@ -1,0 +1,200 @@
+// The state of an Orchestrator. Split over orchestrator.cc (creation, limits, step), _submit.cc
+// (the way in), _dispatch.cc (what to start), _progress.cc (what finished) and _end.cc (the way
+// out).
+
+#ifndef RSERVE_SRC_CORE_ORCHESTRATOR_IMPL_H_
+#define RSERVE_SRC_CORE_ORCHESTRATOR_IMPL_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "rserve/cc/encoder_scheduler.h"
+#include "rserve/cc/kv_block_pool.h"
+#include "rserve/cc/orchestrator.h"
+#include "src/core/place_ledger.h"
+#include "src/core/unit_layout.h"
+
+namespace rserve {
+
+class Orchestrator::Impl {
+ public:
+  explicit Impl(const OrchestratorConfig& config);
+
+  absl::Status CheckFits(const RequestPlan& plan) const;
+  void Step(TimeNs now_ns, absl::Span<Input> inputs, ActionSink& sink);
+  TimeNs next_wake_ns() const;
+  bool idle() const { return requests_.empty(); }
+  OrchestratorStats stats() const;
+  const OrchestratorConfig& config() const { return config_; }
+
+ private:
+  struct UnitProgress {
+    int32_t attempts = 0;
+    bool pixels_held = false;
+    bool preparing = false;  // a prepare token is out
+    bool prepared = false;
+    bool encoding = false;  // an encode token is out
+    bool encoded = false;
+  };
+
+  struct Request {
+    RequestPlan plan;
+    uint64_t arrival = 0;
+    UnitLayout layout;
+    std::vector<UnitProgress> units;
+    std::vector<int32_t> item_units_to_encode;   // by item
+    std::vector<int32_t> item_units_with_input;  // by item: units that still need the host's input
+    std::vector<bool> item_input_released;       // by item
+    int64_t units_to_encode = 0;
+    bool placed_whole = false;  // whole-request gate: its embeddings are reserved
+    bool has_kv = false;        // entered: holds its KV blocks
+    std::vector<int32_t> kv_blocks;
+    int32_t prepares_out = 0;  // tokens that are out, by what they may touch
+    int32_t encodes_out = 0;
+    int32_t micro_batches_out = 0;
+    RequestTimes times;
+    ActionToken first_encode_token = 0;
+    ActionToken first_stage_token = 0;
+    bool ended = false;  // no more work is started for it
+    bool terminal_sent = false;
+    EventType terminal = EventType::kFinished;
+    absl::Status terminal_status;
+  };
+
+  struct Flight {  // one action that is out
+    enum class Kind { kPrepare, kEncode, kStage } kind = Kind::kPrepare;
+    int32_t worker = -1;
+    std::vector<UnitRef> units;  // kPrepare, kEncode
+    uint64_t micro_batch = 0;    // kStage
+  };
+
+  struct MicroBatch {
+    std::vector<BatchEntry> entries;
+    int64_t tokens = 0;
+  };
+
+  struct StageSlot {  // one micro-batch issued to a stage
+    uint64_t micro_batch = 0;
+    bool finished = false;
+    absl::Status status;
+  };
+
+  struct Stage {
+    int32_t worker = -1;
+    std::deque<StageSlot> issued;  // in issue order, which is the order of micro-batch numbers
+    std::deque<uint64_t> ready;    // through the stage before, not issued to this one
+  };
+
+  struct Worker {
+    WorkerSpec spec;
+    int32_t in_flight = 0;
+    int32_t passes = 0;  // actions of spec.first since the other role last had its turn
+    bool lost = false;
+  };
+
+  // Inputs, one overload each.
+  void Apply(SubmitInput& input);
+  void Apply(CancelInput& input);
+  void Apply(PrepareFinishedInput& input);
+  void Apply(EncodeFinishedInput& input);
+  void Apply(StageFinishedInput& input);
+  void Apply(StartedInput& input);
+  void Apply(WorkerLostInput& input);
+  void Apply(DrainInput& input);
+  void Apply(AbortInput& input);
+  void ExpireDeadlines();
+
+  // Starting work.
+  void Dispatch();
+  bool PrepareNext();
+  bool IssueOne(Worker& worker, int32_t index);
+  bool TryEncode(Worker& worker, int32_t index);
+  bool TryStage(Worker& worker, int32_t index);
+  bool FormMicroBatch(int32_t worker_index);
+  void IssueStage(int32_t worker_index, int32_t stage, uint64_t micro_batch);
+  bool Place(UnitRef unit);
+  bool PlaceEmbedding(Request& request, int32_t unit);
+  int64_t ChunkFor(RequestId id, int64_t limit);
+  int64_t ChunkAfterEncode(Request& request, int64_t limit);
+  bool MayEnter(const Request& request) const;
+  bool Enter(RequestId id);
+  RequestId PreferredForPrepare() const;
+  RequestId PreferredForEncode() const;
+  void QueueForEncode(Request& request);
+  void UpdateSchedulable(Request& request);
+  bool EncodesAtItsTurn() const { return config_.policy.trigger != EncodeTrigger::kOnArrival; }
+
+  // Finishing work.
+  void FinishUnitEncode(UnitRef unit, const absl::Status& status);
+  void AdvanceStage(int32_t stage);
+  void CommitEmbeddings(int32_t stage, const MicroBatch& batch);
+  void RetireMicroBatch(uint64_t id, const absl::Status& status);
+  void DropMicroBatch(uint64_t id);
+  bool AllEnded(const MicroBatch& batch) const;
+  void LoseEncoder(const std::vector<ActionToken>& tokens, const absl::Status& status);
+  void LoseStage(int32_t stage, const std::vector<ActionToken>& tokens, const absl::Status& status);
+
+  // Ending requests.
+  void End(Request& request, EventType terminal, absl::Status status);
+  void EndAll(EventType terminal, const absl::Status& status, bool only_with_encodes_left);
+  void ReleaseInputOfUnit(Request& request, int32_t unit);
+  void ReleaseInput(Request& request, int32_t item);
+  void ReleasePixels(Request& request, int32_t unit);
+  void ReleaseEmbedding(Request& request, int32_t unit);
+  void Settle(Request& request);  // after the end: gives back what no token touches any more
+
+  void Emit(EventType type, const Request& request, int32_t item = -1);
+  Request* Find(RequestId id);
+  ActionToken NewToken() { return ++last_token_; }
+  bool TakeFlight(ActionToken token, Flight::Kind kind, Flight* flight);
+  std::vector<RequestId> OpenByArrival() const;
+  int32_t EncodersLeft() const;
+
+  const OrchestratorConfig config_;
+  const int32_t num_stages_;
+  const int32_t max_micro_batches_;
+  bool has_encoder_ = false;
+
+  EmbeddingTracker tracker_;
+  EncoderScheduler encoder_;
+  TokenScheduler tokens_;
+  KvBlockPool kv_;
+  PlaceLedger places_;
+
+  absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
+  absl::flat_hash_map<ActionToken, Flight> flights_;
+  absl::flat_hash_map<uint64_t, MicroBatch> micro_batches_;
+  std::vector<Worker> workers_;
+  std::vector<Stage> stages_;
+  std::set<std::tuple<TimeNs, uint64_t, RequestId>> deadlines_;
+  // EncodeTrigger other than kOnArrival: units that stage 0 waits for before its next micro-batch.
+  std::set<UnitRef> awaited_;
+
+  TimeNs now_ns_ = 0;
+  ActionSink* sink_ = nullptr;  // during Step
+  uint64_t next_arrival_ = 1;
+  ActionToken last_token_ = 0;
+  uint64_t last_micro_batch_ = 0;
+  int32_t prepares_in_flight_ = 0;
+  bool taken_more_ = false;  // forming a micro-batch has queued units to encode
+  absl::Status refuse_;      // not OK: no new request is accepted
+  OrchestratorStats stats_;
+
+  // Scratch, kept for its capacity.
+  std::vector<UnitRef> unit_scratch_;
+  std::vector<BatchEntry> entry_scratch_;
+  std::vector<EmbeddingSlice> slice_scratch_;
+  std::vector<StageEntryAction> stage_scratch_;
+  std::vector<int32_t> released_scratch_;
+};
+
+}  // namespace rserve
+
+#endif  // RSERVE_SRC_CORE_ORCHESTRATOR_IMPL_H_

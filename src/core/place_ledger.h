@@ -1,0 +1,85 @@
+// PlaceLedger: who may take how much of the unit budgets, so that no mix of budgets can deadlock.
+//
+// The rules (a), (b), (c) and the argument stand in rserve/cc/orchestrator.h; this is their one
+// implementation. Three budgets are kept: embedding bytes, pixel bytes, units in flight.
+//
+// Not thread-safe. All calls are O(log requests).
+
+#ifndef RSERVE_SRC_CORE_PLACE_LEDGER_H_
+#define RSERVE_SRC_CORE_PLACE_LEDGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "rserve/cc/request_plan.h"
+#include "src/core/unit_layout.h"
+
+namespace rserve {
+
+class PlaceLedger {
+ public:
+  explicit PlaceLedger(const Amounts& limits) : limits_(limits) {}
+
+  // Registers a request with units to place. `layout` must outlive the registration. `arrival` is
+  // unique and ascending.
+  void Add(RequestId request, uint64_t arrival, const UnitLayout* layout);
+  // The request places nothing more (it ended or all is placed); what it holds stays until Release.
+  void StopPlacing(RequestId request);
+  // Forgets the request. It must hold nothing.
+  void Remove(RequestId request);
+
+  // Takes the amounts of the request's next unit in prompt order, if rules (a) or (b) allow it.
+  bool TryPlaceNext(RequestId request, const Amounts& unit);
+  // Takes the embeddings and units of the whole request (whole-request gate): allowed when they fit
+  // and no older request still has to place. Its pixels are taken unit by unit.
+  bool TryPlaceAll(RequestId request);
+  bool TryPlacePixels(RequestId request, int64_t pixel_bytes);
+
+  // Rule (c): whether the request may enter now; Enter moves it up in rank.
+  bool MayEnter(RequestId request) const;
+  void Enter(RequestId request);
+
+  void ReleaseEmbedding(RequestId request, int64_t embedding_bytes);
+  void ReleasePixels(RequestId request, int64_t pixel_bytes);
+
+  // The first-ranked request with units to place, or 0.
+  RequestId FirstRanked() const { return ranks_.empty() ? 0 : ranks_.begin()->second; }
+  const Amounts& used() const { return used_; }
+  const Amounts& peak() const { return peak_; }
+
+ private:
+  struct Request {
+    const UnitLayout* layout = nullptr;
+    uint64_t rank = 0;
+    uint64_t arrival = 0;
+    size_t next = 0;  // position of the next unit to place
+    bool placing = false;
+    bool entered = false;
+    Amounts held;
+  };
+  using Rank = std::pair<uint64_t, RequestId>;
+
+  bool Fits(const Amounts& more, const Amounts& keep_free) const;
+  void Take(Request& request, const Amounts& amounts);
+  void Give(Request& request, const Amounts& amounts);
+  void AddFloor(const Request& request);
+  void RemoveFloor(const Request& request);
+  Amounts LargestFloor() const;
+
+  const Amounts limits_;
+  Amounts used_;
+  Amounts peak_;
+  Amounts held_waiting_;  // by requests that have not entered
+  uint64_t next_entry_ = 0;
+  absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
+  std::set<Rank> ranks_;  // requests with units to place, first-ranked first
+  std::multiset<int64_t> floor_embedding_, floor_pixels_, floor_units_;
+};
+
+}  // namespace rserve
+
+#endif  // RSERVE_SRC_CORE_PLACE_LEDGER_H_

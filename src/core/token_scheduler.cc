@@ -1,0 +1,149 @@
+#include "rserve/cc/token_scheduler.h"
+
+#include <algorithm>
+
+namespace rserve {
+
+struct TokenScheduler::Request {
+  uint64_t order = 0;
+  int64_t begin = 0;      // first prompt token in no micro-batch yet
+  int64_t remaining = 0;  // prompt tokens in no micro-batch yet
+  int64_t schedulable = 0;
+  int32_t in_flight = 0;  // micro-batches not retired
+  bool entered = false;
+  bool removed = false;  // gone, but for micro-batches that are still in flight
+};
+
+TokenScheduler::TokenScheduler(const TokenSchedulerOptions& options) : options_(options) {}
+TokenScheduler::~TokenScheduler() = default;
+
+bool TokenScheduler::MayBeTaken(const Request& r) const {
+  return r.schedulable > 0 && !(options_.one_chunk_in_flight && r.in_flight > 0);
+}
+
+void TokenScheduler::Reindex(RequestId id, Request& r) {
+  const OrderedRequest key{r.order, id};
+  const bool may = MayBeTaken(r);
+  if (may && r.entered) {
+    entered_.insert(key);
+  } else {
+    entered_.erase(key);
+  }
+  if (may && !r.entered) {
+    waiting_.insert(key);
+  } else {
+    waiting_.erase(key);
+  }
+}
+
+void TokenScheduler::Add(RequestId id, uint64_t order, int64_t prompt_tokens) {
+  auto request = std::make_unique<Request>();
+  request->order = order;
+  request->remaining = prompt_tokens;
+  requests_[id] = std::move(request);
+}
+
+void TokenScheduler::Remove(RequestId id) {
+  auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  const OrderedRequest key{it->second->order, id};
+  entered_.erase(key);
+  waiting_.erase(key);
+  if (it->second->in_flight == 0) {
+    if (exclusive_ == id) exclusive_ = 0;
+    requests_.erase(it);
+  } else {
+    it->second->removed = true;
+    it->second->schedulable = 0;
+    it->second->remaining = 0;
+  }
+}
+
+bool TokenScheduler::Contains(RequestId id) const {
+  auto it = requests_.find(id);
+  return it != requests_.end() && !it->second->removed;
+}
+
+void TokenScheduler::SetSchedulable(RequestId id, int64_t tokens) {
+  Request& r = *requests_.find(id)->second;
+  r.schedulable = std::min(tokens, r.remaining);
+  Reindex(id, r);
+}
+
+bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch) {
+  batch->clear();
+  int64_t left = options_.budget_tokens;
+  const bool one = options_.sharing == Sharing::kOneRequest;
+  bool may_enter = exclusive_ == 0;
+  auto next_entered = entered_.begin();
+  auto next_waiting = waiting_.begin();
+  while (left > 0) {
+    const bool have_entered = next_entered != entered_.end();
+    const bool have_waiting = may_enter && next_waiting != waiting_.end();
+    if (!have_entered && !have_waiting) break;
+    const bool take_entered = have_entered && (!have_waiting || *next_entered < *next_waiting);
+    const RequestId id = take_entered ? next_entered->second : next_waiting->second;
+    ++(take_entered ? next_entered : next_waiting);
+    const Request& r = *requests_.find(id)->second;
+
+    const int64_t tokens = chunk(id, std::min(left, r.schedulable));
+    if (tokens == kPassRequest) continue;
+    if (tokens == kNoBatch) {
+      batch->clear();
+      return false;
+    }
+    if (tokens == kCloseBatch) break;
+    if (tokens == kNoEntry) {
+      may_enter = false;
+      continue;
+    }
+    if (!take_entered && !enter(id)) {
+      may_enter = false;
+      continue;
+    }
+    batch->push_back({id, r.begin, tokens});
+    left -= tokens;
+    if (one) break;
+  }
+  for (const BatchEntry& entry : *batch) {
+    Request& r = *requests_.find(entry.request)->second;
+    r.begin += entry.tokens;
+    r.remaining -= entry.tokens;
+    r.schedulable -= entry.tokens;
+    r.in_flight += 1;
+    r.entered = true;
+    Reindex(entry.request, r);
+    if (one) exclusive_ = entry.request;
+  }
+  return !batch->empty();
+}
+
+void TokenScheduler::Retire(RequestId id) {
+  auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  Request& r = *it->second;
+  r.in_flight -= 1;
+  if (exclusive_ == id && r.in_flight == 0 && r.remaining == 0) exclusive_ = 0;
+  if (r.removed && r.in_flight == 0) {
+    requests_.erase(it);
+    return;
+  }
+  Reindex(id, r);
+}
+
+bool TokenScheduler::HasEntered(RequestId id) const { return requests_.find(id)->second->entered; }
+int64_t TokenScheduler::Remaining(RequestId id) const {
+  return requests_.find(id)->second->remaining;
+}
+int32_t TokenScheduler::InFlight(RequestId id) const {
+  return requests_.find(id)->second->in_flight;
+}
+
+RequestId TokenScheduler::Front() const {
+  const bool waiting = exclusive_ == 0 && !waiting_.empty();
+  if (entered_.empty()) return waiting ? waiting_.begin()->second : 0;
+  if (!waiting) return entered_.begin()->second;
+  return std::min(*entered_.begin(), *waiting_.begin()).second;
+}
+
+}  // namespace rserve
