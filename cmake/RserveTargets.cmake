@@ -52,7 +52,13 @@ function(rserve_library name)
                              $<INSTALL_INTERFACE:include>)
 endfunction()
 
-# rserve_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT s]): one Catch2 program, one ctest entry.
+# rserve_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]): one Catch2
+# program, one ctest entry. Labels:
+#   ci        runs in scripts/test.sh (the default)
+#   sanitize  also runs under address and undefined-behaviour sanitizers
+#   threads   also runs under the thread sanitizer
+#   nightly   runs only in scripts/test.sh --full
+# The target tests_<label> builds all programs with that label.
 function(rserve_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -67,4 +73,10 @@ function(rserve_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  foreach(label ${arg_LABELS})
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${name})
+  endforeach()
 endfunction()

@@ -15,12 +15,10 @@ esac
 scripts/install_deps.sh
 jobs=$(nproc)
 
-build() {  # preset, extra cmake options...
-  local preset=$1
-  shift
-  echo "== Building $preset"
-  cmake --preset "$preset" "$@" >/dev/null
-  cmake --build --preset "$preset"
+build() {  # preset, target
+  echo "== Building $1 ($2)"
+  cmake --preset "$1" -DRSERVE_TESTS=ON -DRSERVE_EXAMPLES=ON >/dev/null
+  cmake --build --preset "$1" --target "$2"
 }
 
 run() {  # preset, ctest options...
@@ -35,12 +33,12 @@ if [ "$full" = yes ]; then
   soak=()
 fi
 
-build release -DRSERVE_TESTS=ON -DRSERVE_EXAMPLES=ON
+build release all
 run release "${soak[@]}"
 # Memory and undefined behaviour: everything that reads input from outside or owns a buffer.
-build asan-ubsan
+build asan-ubsan tests_sanitize
 run asan-ubsan -L sanitize
 # Data races: everything with threads.
-build tsan
+build tsan tests_threads
 run tsan -L threads
 echo "== All tests passed"
