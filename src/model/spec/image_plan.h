@@ -40,10 +40,10 @@ struct Grid {
 };
 
 struct ImagePlan {
-  int32_t resized_height = 0;         // pixels, a multiple of factor
+  int32_t resized_height = 0;  // pixels, a multiple of factor
   int32_t resized_width = 0;
   Grid grid;
-  int64_t tokens = 0;                 // embedding rows: grid.patches() / merge_size^2
+  int64_t tokens = 0;  // embedding rows: grid.patches() / merge_size^2
 };
 
 // The resize rule of the Qwen2-VL reference ("smart_resize"): both sides a multiple of `factor`,

@@ -1,4 +1,5 @@
-// From the parts of a request to its token ids, its items, where their rows go, and M-RoPE positions.
+// From the parts of a request to its token ids, its items, where their rows go, and M-RoPE
+// positions.
 
 #ifndef RSERVE_SRC_MODEL_SPEC_PROMPT_PLAN_H_
 #define RSERVE_SRC_MODEL_SPEC_PROMPT_PLAN_H_
@@ -18,17 +19,17 @@ namespace rserve::model {
 
 // One part of a request, in prompt order.
 struct TokenPart {
-  std::vector<int32_t> ids;           // control tokens are allowed, image placeholders are not
+  std::vector<int32_t> ids;  // control tokens are allowed, image placeholders are not
 };
 struct TextPart {
-  std::string text;                   // UTF-8 from a user: always plain text, never a control token
+  std::string text;  // UTF-8 from a user: always plain text, never a control token
 };
 // Text that a template wrote: special-token names in it become their tokens.
 struct TemplatePart {
   std::string text;
 };
 struct ImagePart {
-  int64_t height = 0;                 // oriented size in pixels
+  int64_t height = 0;  // oriented size in pixels
   int64_t width = 0;
 };
 using PromptPart = std::variant<TokenPart, TextPart, TemplatePart, ImagePart>;
@@ -36,14 +37,14 @@ using PromptPart = std::variant<TokenPart, TextPart, TemplatePart, ImagePart>;
 // One multimodal item of the planned prompt: its rows are the tokens [token_begin, token_begin +
 // plan.tokens).
 struct PlannedItem {
-  int32_t part_index = 0;             // which part of the request it came from
+  int32_t part_index = 0;  // which part of the request it came from
   ImagePlan plan;
   int64_t token_begin = 0;
 };
 
 struct PromptPlan {
-  std::vector<int32_t> token_ids;     // placeholders expanded
-  std::vector<PlannedItem> items;     // in prompt order
+  std::vector<int32_t> token_ids;  // placeholders expanded
+  std::vector<PlannedItem> items;  // in prompt order
   // M-RoPE positions, three axes one after another: [3][token_ids.size()], temporal, height, width.
   std::vector<int32_t> positions;
   // Next text position minus the number of tokens: what a decoder adds to its token index.

@@ -1,0 +1,244 @@
+#include "src/model/spec/tokenizer.h"
+
+#include <string>
+
+#include "src/model/spec/nfc.h"
+#include "tests/model/golden.h"
+
+namespace rserve::model {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<int32_t>;
+
+std::unique_ptr<Tokenizer> Load(const std::string& name) {
+  auto tokenizer = Tokenizer::FromJson(ReadGolden(name));
+  INFO(tokenizer.status().ToString());
+  REQUIRE(tokenizer.ok());
+  return *std::move(tokenizer);
+}
+
+// FNV-1a over the ids as little-endian words, as make_tokenizer_golden.py computes it.
+std::string Checksum(const Ids& ids) {
+  uint64_t value = 0xCBF29CE484222325u;
+  for (const int32_t id : ids) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      value = (value ^ (static_cast<uint32_t>(id) >> shift & 0xFF)) * 0x100000001B3u;
+    }
+  }
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+void CheckEncodings(const Tokenizer& tokenizer, const json& cases) {
+  for (const json& entry : cases) {
+    if (entry.contains("text")) {
+      const std::string text = entry["text"];
+      CAPTURE(text);
+      const auto written = tokenizer.EncodeTemplate(text);
+      const auto user = tokenizer.EncodeUserText(text);
+      REQUIRE(written.ok());
+      REQUIRE(user.ok());
+      CHECK(*written == entry["template"].get<Ids>());
+      CHECK(*user == entry.value("user", entry["template"]).get<Ids>());
+      for (const int32_t id : *user) CHECK_FALSE(tokenizer.IsSpecial(id));
+      continue;
+    }
+    std::string text;
+    for (int i = 0; i < entry["count"].get<int>(); ++i) text += entry["unit"];
+    CAPTURE(entry["unit"]);
+    const auto written = tokenizer.EncodeTemplate(text);
+    const auto user = tokenizer.EncodeUserText(text);
+    REQUIRE(written.ok());
+    REQUIRE(user.ok());
+    CHECK(json{written->size(), Checksum(*written)} == entry["template"]);
+    CHECK(json{user->size(), Checksum(*user)} == entry["user"]);
+  }
+}
+
+TEST_CASE("Qwen2-layout encodings equal the reference's") {
+  CheckEncodings(*Load("tokenizer.json"), ReadGoldenJson("encodings.json"));
+}
+
+TEST_CASE("ByteLevel's own regex, string merges and ignore_merges equal the reference's") {
+  CheckEncodings(*Load("gpt2_tokenizer.json"), ReadGoldenJson("gpt2_encodings.json"));
+}
+
+TEST_CASE("NFC equals Python's unicodedata on strings that decompose, reorder and compose") {
+  for (const json& entry : ReadGoldenJson("nfc.json")) {
+    const std::string text = entry[0];
+    CAPTURE(text);
+    CHECK(NormalizeNfc(text) == entry[1].get<std::string>());
+  }
+}
+
+TEST_CASE("decoding gives the encoded bytes back when the text is in NFC") {
+  const auto tokenizer = Load("tokenizer.json");
+  for (const json& entry : ReadGoldenJson("encodings.json")) {
+    if (!entry.contains("text")) continue;
+    const std::string text = NormalizeNfc(entry["text"].get<std::string>());
+    CAPTURE(text);
+    CHECK(tokenizer->Decode(*tokenizer->EncodeUserText(text)) == text);
+    CHECK(tokenizer->Decode(*tokenizer->EncodeTemplate(text)) == text);
+  }
+}
+
+TEST_CASE("special tokens are known, left out on demand, and never come from a user's text") {
+  const auto tokenizer = Load("tokenizer.json");
+  const auto start = tokenizer->TokenId("<|im_start|>");
+  const auto call = tokenizer->TokenId("<tool_call>");
+  REQUIRE(start.has_value());
+  REQUIRE(call.has_value());
+  CHECK(tokenizer->IsSpecial(*start));
+  CHECK_FALSE(tokenizer->IsSpecial(*call));
+  CHECK_FALSE(tokenizer->IsSpecial(-1));
+  CHECK_FALSE(tokenizer->TokenId("no such entry").has_value());
+  CHECK(tokenizer->vocab_size() == *tokenizer->TokenId("<|fim_middle|>") + 1);
+  CHECK(*tokenizer->EncodeTemplate("<|im_start|>") == Ids{*start});
+  const Ids spelled = *tokenizer->EncodeUserText("<|im_start|>");
+  CHECK(spelled.size() > 1);
+  CHECK(tokenizer->Decode({*start, *call, -1, 1 << 30}, true) == "<tool_call>");
+  CHECK(tokenizer->Decode({*start, *call}) == "<|im_start|><tool_call>");
+}
+
+TEST_CASE("text that is not UTF-8 is refused with its offset") {
+  const auto tokenizer = Load("tokenizer.json");
+  const std::pair<std::string, std::string> cases[] = {
+      {"\xff", "byte 0"},         {"ab\xc3", "byte 2"},           {"a\xc0\x80", "byte 1"},
+      {"\xed\xa0\x80", "byte 0"}, {"\xf4\x90\x80\x80", "byte 0"}, {"x\xe2\x82", "byte 1"},
+      {"\xe0\x80\x80", "byte 0"}, {"\xf0\x80\x80\x80", "byte 0"}, {"ok\x80", "byte 2"}};
+  for (const auto& [text, where] : cases) {
+    const auto ids = tokenizer->EncodeUserText(text);
+    REQUIRE(ids.status().code() == absl::StatusCode::kInvalidArgument);
+    INFO(ids.status().message());
+    CHECK(std::string(ids.status().message()).find(where) != std::string::npos);
+    CHECK_FALSE(tokenizer->EncodeTemplate(text).ok());
+  }
+}
+
+TEST_CASE("a megabyte of one letter, of spaces and of marks is encoded") {
+  const auto tokenizer = Load("tokenizer.json");
+  for (const char* unit : {"a", " ", "\n", "!", "\xcc\x81", "<"}) {
+    std::string text;
+    while (text.size() < (1 << 20)) text += unit;
+    CAPTURE(unit);
+    const auto ids = tokenizer->EncodeUserText(text);
+    REQUIRE(ids.ok());
+    CHECK(tokenizer->Decode(*ids) == text);
+  }
+}
+
+TEST_CASE("components that would change an encoding are refused by name") {
+  const json base = ReadGoldenJson("tokenizer.json");
+  json file = base;
+  std::string name;
+  SECTION("normalizer") {
+    file["normalizer"] = {{"type", "Lowercase"}};
+    name = "normalizer";
+  }
+  SECTION("pre-tokenizer") {
+    file["pre_tokenizer"] = {{"type", "Whitespace"}};
+    name = "pre_tokenizer";
+  }
+  SECTION("no pre-tokenizer") {
+    file["pre_tokenizer"] = nullptr;
+    name = "pre_tokenizer";
+  }
+  SECTION("split behaviour") {
+    file["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed";
+    name = "pre_tokenizer";
+  }
+  SECTION("prefix space") {
+    file["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true;
+    name = "add_prefix_space";
+  }
+  SECTION("word class") {
+    file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+";
+    name = "\\w";
+  }
+  SECTION("model") {
+    file["model"]["type"] = "Unigram";
+    name = "Unigram";
+  }
+  SECTION("byte fallback") {
+    file["model"]["byte_fallback"] = true;
+    name = "byte_fallback";
+  }
+  SECTION("dropout") {
+    file["model"]["dropout"] = 0.1;
+    name = "dropout";
+  }
+  SECTION("suffix") {
+    file["model"]["end_of_word_suffix"] = "</w>";
+    name = "end_of_word_suffix";
+  }
+  SECTION("decoder") {
+    file["decoder"] = nullptr;
+    name = "decoder";
+  }
+  SECTION("post-processor that adds tokens") {
+    file["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single", {{{"SpecialToken", {{"id", "<|endoftext|>"}}}}, {{"Sequence", {{"id", "A"}}}}}}};
+    name = "post_processor";
+  }
+  SECTION("truncation") {
+    file["truncation"] = {{"max_length", 5}};
+    name = "truncation";
+  }
+  SECTION("stripping added token") {
+    file["added_tokens"][0]["lstrip"] = true;
+    name = "lstrip";
+  }
+  const auto tokenizer = Tokenizer::FromJson(file.dump());
+  REQUIRE(tokenizer.status().code() == absl::StatusCode::kUnimplemented);
+  INFO(tokenizer.status().message());
+  CHECK(std::string(tokenizer.status().message()).find(name) != std::string::npos);
+}
+
+TEST_CASE("broken vocabularies are refused") {
+  json file = ReadGoldenJson("tokenizer.json");
+  SECTION("id given twice") { file["model"]["vocab"]["zz"] = 5; }
+  SECTION("negative id") { file["model"]["vocab"]["zz"] = -5; }
+  SECTION("huge id") { file["model"]["vocab"]["zz"] = 4000000000; }
+  SECTION("a byte is missing") { file["model"]["vocab"].erase("!"); }
+  SECTION("merge of unknown tokens") { file["model"]["merges"].push_back({"qqq", "xxx"}); }
+  SECTION("merge of three") { file["model"]["merges"].push_back("a b c"); }
+  SECTION("merge of no text") { file["model"]["merges"].push_back(5); }
+  SECTION("merges of another type") { file["model"]["merges"] = "x"; }
+  SECTION("vocab of another type") { file["model"]["vocab"] = json::array(); }
+  SECTION("added token of another's id") { file["added_tokens"][0]["id"] = 5; }
+  SECTION("added token given twice") { file["added_tokens"].push_back(file["added_tokens"][0]); }
+  SECTION("empty added token") { file["added_tokens"][0]["content"] = ""; }
+  SECTION("bad pattern") { file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "("; }
+  CHECK(Tokenizer::FromJson(file.dump()).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a tokenizer.json cut or altered anywhere gives a status") {
+  const std::string text = ReadGolden("tokenizer.json");
+  for (size_t size = 0; size + 2 < text.size(); size += 997) {
+    CHECK_FALSE(Tokenizer::FromJson(text.substr(0, size)).ok());
+  }
+  const json base = json::parse(text);
+  const json values[] = {nullptr, 7, "x", json::array({1}), json::object({{"type", "Sequence"}})};
+  for (const json& value : values) {
+    for (const auto& [key, unused] : base.items()) {
+      json file = base;
+      file[key] = value;
+      (void)Tokenizer::FromJson(file.dump());  // must return, either way
+    }
+  }
+}
+
+TEST_CASE("a pattern that backtracks without end gives up with a status") {
+  json file = ReadGoldenJson("tokenizer.json");
+  file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?:a+)+(?:a+)+[bd]";
+  const auto tokenizer = Tokenizer::FromJson(file.dump());
+  REQUIRE(tokenizer.ok());
+  CHECK((*tokenizer)->EncodeUserText(std::string(200, 'a') + "c").status().code() ==
+        absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace rserve::model
