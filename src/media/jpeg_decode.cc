@@ -18,8 +18,8 @@ namespace rserve::media {
 namespace {
 
 // A progressive file of a few kilobytes may ask for any number of passes over all coefficients.
-// Encoders write about ten.
-constexpr int kMaxScans = 500;
+// Encoders write about ten; each pass of a file at the pixel limit costs tens of milliseconds.
+constexpr int kMaxScans = 100;
 
 // libjpeg with a memory reader and errors as return values. See decoders.h on longjmp.
 class JpegReader {
@@ -135,7 +135,7 @@ class JpegReader {
   static void OnProgress(j_common_ptr info) {
     if (info->is_decompressor == FALSE) return;
     if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans) {
-      Fail(info, "more than 500 scans");
+      Fail(info, "more than 100 scans");
     }
   }
 

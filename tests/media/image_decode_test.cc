@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "src/media/image.h"
 #include "tests/media/media_test_util.h"
@@ -63,6 +65,55 @@ TEST_CASE("the header tells the orientation that decoding undoes", "[media]") {
     REQUIRE(header.ok());
     CHECK(header->orientation == 1);
   }
+}
+
+TEST_CASE("the beginning of a file is enough for its header", "[media]") {
+  for (const char* name :
+       {"rgb420.jpg", "orientation_6.jpg", "gray_progressive.jpg", "rgb8.png", "exif_before.png"}) {
+    CAPTURE(name);
+    const ByteVector file = ReadData(name);
+    const absl::StatusOr<ImageHeader> whole = ReadImageHeader(file, ImageLimits{});
+    const bool jpeg = EndsWith(name, ".jpg");
+    const std::string pixels = jpeg ? "\xff\xda" : "IDAT";
+    const auto begin = std::search(file.begin(), file.end(), pixels.begin(), pixels.end(),
+                                   [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); });
+    REQUIRE(begin != file.end());
+    const ByteVector front(file.begin(), begin);
+    const absl::StatusOr<ImageHeader> header = ReadImageHeader(front, ImageLimits{});
+    REQUIRE(whole.ok());
+    REQUIRE(header.ok());
+    CHECK(header->width == whole->width);
+    CHECK(header->height == whole->height);
+    CHECK(header->orientation == whole->orientation);
+  }
+}
+
+TEST_CASE("threads that decode at the same time do not meet", "[media]") {
+  const std::vector<std::string> names = {"rgba16_adam7.png", "rgb420_progressive.jpg",
+                                          "orientation_7.jpg", "palette4_trns.png"};
+  std::vector<ByteVector> files;
+  std::vector<ByteVector> alone;
+  for (const std::string& name : names) {
+    files.push_back(ReadData(name));
+    alone.push_back(DecodeImage(files.back(), ImageLimits{})->data);
+  }
+  std::vector<int> equal(names.size(), 0);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < names.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (size_t round = 0; round < 50; ++round) {
+        const size_t at = (i + round) % files.size();
+        const absl::StatusOr<RgbImage> image = DecodeImage(files[at], ImageLimits{});
+        if (image.ok() && image->data == alone[at]) ++equal[i];
+        // Errors leave by longjmp in one thread while the others decode.
+        const absl::Span<const uint8_t> half =
+            absl::MakeConstSpan(files[at]).first(files[at].size() / 2);
+        if (DecodeImage(half, ImageLimits{}).ok()) equal[i] = -1000;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(equal == std::vector<int>(names.size(), 50));
 }
 
 TEST_CASE("bytes after the end of an image change nothing", "[media]") {
