@@ -4,6 +4,8 @@ A picture is one real handwritten digit (UCI "Optical Recognition of Handwritten
 by scikit-learn) drawn in light or dark ink on a coloured background.
 """
 
+import functools
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -38,6 +40,7 @@ SIZES = {
     (78, 80): 1,
     (58, 132): 1,
 }
+SMALL_SIZES = {(56, 56): 4, (60, 60): 1}
 FACTOR = 28
 HELD_OUT = 300
 VALIDATION = 97
@@ -148,12 +151,44 @@ def processed_size(height, width):
     return round(height / FACTOR) * FACTOR, round(width / FACTOR) * FACTOR
 
 
+@functools.lru_cache
+def _pillow_weights(source, target):
+    """Fixed-point bicubic weights [target, source] of Pillow's resize (22 fractional bits)."""
+    scale = source / target
+    stretch = max(scale, 1.0)
+    weights = torch.zeros(target, source, dtype=torch.float64)
+    for out in range(target):
+        centre = (out + 0.5) * scale
+        first = max(int(centre - 2 * stretch + 0.5), 0)
+        last = min(int(centre + 2 * stretch + 0.5), source)
+        x = ((torch.arange(first, last, dtype=torch.float64) - centre + 0.5) / stretch).abs()
+        near = (1.5 * x - 2.5) * x * x + 1
+        far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+        row = torch.where(x < 1, near, torch.where(x < 2, far, torch.zeros_like(x)))
+        row = row / row.sum() * (1 << 22)
+        weights[out, first:last] = (row + 0.5 * row.sign()).trunc()
+    return weights
+
+
+def _apply_weights(pixels, weights):
+    """One pass of the resize along the last axis, rounded to 8 bits as Pillow does."""
+    sums = pixels.to(torch.float64) @ weights.T + (1 << 21)
+    return (sums / (1 << 22)).floor().clamp(0, 255)
+
+
 def resize_like_processor(pictures):
-    """Bicubic resize of uint8 pictures to multiples of 28, as Pillow does it."""
-    target = processed_size(*pictures.shape[2:])
-    if target == tuple(pictures.shape[2:]):
-        return pictures
-    return F.interpolate(pictures, target, mode="bicubic", antialias=True)
+    """Bicubic resize of uint8 pictures to multiples of 28, bit for bit as Pillow 13 does it."""
+    height, width = pictures.shape[2:]
+    new_height, new_width = processed_size(height, width)
+    passes = [(3, width, new_width), (2, height, new_height)]
+    # Pillow 13 starts with the vertical pass where the height shrinks much more than the width.
+    if new_height < height and height - new_height > 2 * (width - new_width):
+        passes.reverse()
+    for axis, source, target in passes:
+        if source != target:
+            weights = _pillow_weights(source, target)
+            pictures = _apply_weights(pictures.transpose(axis, 3), weights).transpose(axis, 3)
+    return pictures.to(torch.uint8)
 
 
 def patchify(pictures, mean, std, patch=14, merge=2, temporal=2):
@@ -169,10 +204,10 @@ def patchify(pictures, mean, std, patch=14, merge=2, temporal=2):
     return patches.reshape(count, rows * columns, channels * temporal * patch * patch)
 
 
-def draw_sizes(count, gen):
+def draw_sizes(count, gen, weights=SIZES):
     """Picks `count` picture sizes; returns {(height, width): how many}."""
-    sizes = list(SIZES)
-    weights = torch.tensor([float(SIZES[s]) for s in sizes])
-    picks = torch.multinomial(weights, count, replacement=True, generator=gen)
+    sizes = list(weights)
+    chances = torch.tensor([float(weights[size]) for size in sizes])
+    picks = torch.multinomial(chances, count, replacement=True, generator=gen)
     counts = torch.bincount(picks, minlength=len(sizes)).tolist()
     return {size: n for size, n in zip(sizes, counts) if n}
