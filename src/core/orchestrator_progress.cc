@@ -109,6 +109,8 @@ void Orchestrator::Impl::AdvanceStage(int32_t stage) {
     const StageSlot slot = std::move(issued.front());
     issued.pop_front();
     if (!slot.status.ok()) {
+      // What the stage before handed over may still be there: a stage can fail before it looks.
+      sink_->OnMicroBatchDropped(slot.micro_batch);
       RetireMicroBatch(slot.micro_batch, slot.status);
       continue;
     }

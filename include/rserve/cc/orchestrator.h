@@ -211,7 +211,8 @@ class ActionSink {
   virtual void OnPrepare(const PrepareAction& action) = 0;
   virtual void OnEncode(const EncodeAction& action) = 0;
   virtual void OnStage(const StageAction& action) = 0;
-  // A micro-batch on its way will not go on: all its requests have ended.
+  // A micro-batch that was issued will not go on: a stage failed or is lost, or all its requests
+  // have ended. Each micro-batch ends once: by its last stage, or by this.
   virtual void OnMicroBatchDropped(uint64_t micro_batch) = 0;
   // The unit's prepared input, its embedding, are not read or written any more.
   virtual void OnReleasePixels(UnitRef unit) = 0;
