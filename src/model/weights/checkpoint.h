@@ -16,8 +16,8 @@
 namespace rserve::model {
 
 enum class DType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2 };
-int64_t DTypeSize(DType dtype);                // bytes of one element
-std::string_view DTypeName(DType dtype);       // "F32", "F16", "BF16"
+int64_t DTypeSize(DType dtype);           // bytes of one element
+std::string_view DTypeName(DType dtype);  // "F32", "F16", "BF16"
 
 // A view of one tensor, row-major and contiguous. `data` may be unaligned to the element size; it
 // stays valid as long as the Checkpoint does.
