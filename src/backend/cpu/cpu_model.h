@@ -18,7 +18,7 @@ namespace rserve::cpu {
 
 struct LayerRange {
   int32_t begin = 0;
-  int32_t end = 0;                        // exclusive
+  int32_t end = 0;  // exclusive
 };
 
 // The paged KV cache's geometry; each stage owns the memory for its layers.
@@ -28,7 +28,7 @@ struct KvGeometry {
 };
 
 struct LoadOptions {
-  ThreadPool* pool = nullptr;             // packs weights in parallel; null: on the caller's thread
+  ThreadPool* pool = nullptr;  // packs weights in parallel; null: on the caller's thread
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // may be empty
 };
 

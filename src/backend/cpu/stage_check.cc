@@ -1,0 +1,99 @@
+#include "src/backend/cpu/stage_check.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace rserve::cpu {
+
+namespace {
+
+using backend::EmbeddingSlice;
+using backend::StageEntry;
+using backend::StageWork;
+
+// Positions are 32-bit; so is a prompt's length.
+constexpr int64_t kMaxTokens = std::numeric_limits<int32_t>::max();
+
+template <typename... Parts>
+absl::Status Bad(size_t entry, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("entry ", entry, ": ", parts...));
+}
+
+absl::Status CheckBlocks(const StageEntry& e, size_t i, const KvGeometry& kv) {
+  const int64_t needed = (e.begin + e.count + kv.block_tokens - 1) / kv.block_tokens;
+  if (static_cast<int64_t>(e.kv_blocks.size()) < needed) {
+    return Bad(i, "kv_blocks has ", e.kv_blocks.size(), " blocks of ", kv.block_tokens,
+               " tokens; tokens up to ", e.begin + e.count, " need ", needed);
+  }
+  for (int64_t b = 0; b < needed; ++b) {
+    const int32_t block = e.kv_blocks[static_cast<size_t>(b)];
+    if (block < 0 || block >= kv.num_blocks) {
+      return Bad(i, "kv_blocks[", b, "] is ", block, ", not in 0 .. ", kv.num_blocks - 1,
+                 " (num_blocks)");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTokens(const StageEntry& e, size_t i, const model::TextConfig& config) {
+  if (e.token_ids == nullptr) return Bad(i, "token_ids is null on the first stage");
+  for (int64_t t = 0; t < e.count; ++t) {
+    if (e.token_ids[t] < 0 || e.token_ids[t] >= config.vocab_size) {
+      return Bad(i, "token_ids[", t, "] is ", e.token_ids[t], ", not in 0 .. ",
+                 config.vocab_size - 1, " (vocab_size)");
+    }
+  }
+  for (size_t s = 0; s < e.embeddings.size(); ++s) {
+    const EmbeddingSlice& slice = e.embeddings[s];
+    if (slice.rows < 0 || slice.rows > e.count || slice.token_begin < e.begin ||
+        slice.token_begin > e.begin + e.count - slice.rows) {
+      return Bad(i, "embeddings[", s, "] covers ", slice.rows, " tokens from ", slice.token_begin,
+                 ", outside of the chunk of ", e.count, " tokens from ", e.begin);
+    }
+    if (slice.rows > 0 && slice.data == nullptr) return Bad(i, "embeddings[", s, "].data is null");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckStageWork(const StageWork& work, const model::TextConfig& config,
+                            const KvGeometry& kv, StageRole role) {
+  int64_t total = 0;
+  for (size_t i = 0; i < work.entries.size(); ++i) {
+    const StageEntry& e = work.entries[i];
+    if (e.begin < 0 || e.count < 1 || e.begin > kMaxTokens || e.count > kMaxTokens - e.begin) {
+      return Bad(i, "begin ", e.begin, " and count ", e.count,
+                 " are not a range of tokens within 0 .. ", kMaxTokens);
+    }
+    total += e.count;
+    if (absl::Status s = CheckBlocks(e, i, kv); !s.ok()) return s;
+    for (const int32_t* axis : e.positions) {
+      if (axis == nullptr) return Bad(i, "positions has a null axis");
+      for (int64_t t = 0; t < e.count; ++t) {
+        if (axis[t] < 0) return Bad(i, "position ", axis[t], " of token ", t, " is negative");
+      }
+    }
+    if (role.first) {
+      if (absl::Status s = CheckTokens(e, i, config); !s.ok()) return s;
+    }
+    if (role.last && e.want_logits && e.logits == nullptr) {
+      return Bad(i, "want_logits is set and logits is null");
+    }
+  }
+  if (total != work.total_tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("total_tokens is ", work.total_tokens, "; the entries have ", total));
+  }
+  if (total > 0 && !role.first && work.hidden_in == nullptr) {
+    return absl::InvalidArgumentError("hidden_in is null on a stage that is not the first");
+  }
+  if (total > 0 && !role.last && work.hidden_out == nullptr) {
+    return absl::InvalidArgumentError("hidden_out is null on a stage that is not the last");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rserve::cpu
