@@ -13,7 +13,7 @@ void Orchestrator::Impl::Dispatch() {
   bool progress = true;
   while (progress) {
     progress = false;
-    taken_more_ = false;
+    look_again_ = false;
     while (PrepareNext()) progress = true;
     // Level by level, so that no worker gets its second action before another has its first.
     for (int32_t level = 1; level <= deepest; ++level) {
@@ -26,7 +26,7 @@ void Orchestrator::Impl::Dispatch() {
         }
       }
     }
-    progress = progress || taken_more_;
+    progress = progress || look_again_;
   }
 }
 
@@ -168,6 +168,7 @@ bool Orchestrator::Impl::TryStage(Worker& worker, int32_t index) {
     ready.pop_front();
     if (AllEnded(micro_batches_.find(micro_batch)->second)) {
       DropMicroBatch(micro_batch);
+      look_again_ = true;  // its KV blocks and its place in flight are free for stage 0
       continue;
     }
     IssueStage(index, stage, micro_batch);
@@ -216,7 +217,7 @@ int64_t Orchestrator::Impl::ChunkAfterEncode(Request& r, int64_t limit) {
     awaits = true;
   }
   if (awaits) {
-    taken_more_ = true;
+    look_again_ = true;
     return TokenScheduler::kNoBatch;
   }
   if (ready > 0) return ready;

@@ -183,7 +183,7 @@ class Orchestrator::Impl {
   ActionToken last_token_ = 0;
   uint64_t last_micro_batch_ = 0;
   int32_t prepares_in_flight_ = 0;
-  bool taken_more_ = false;  // forming a micro-batch has queued units to encode
+  bool look_again_ = false;  // work became possible that this pass may have gone by
   absl::Status refuse_;      // not OK: no new request is accepted
   OrchestratorStats stats_;
 
