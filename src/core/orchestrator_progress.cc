@@ -116,7 +116,12 @@ void Orchestrator::Impl::AdvanceStage(int32_t stage) {
     }
     CommitEmbeddings(stage, micro_batches_.find(slot.micro_batch)->second);
     if (stage + 1 < num_stages_) {
-      stages_[stage + 1].ready.push_back(slot.micro_batch);
+      Stage& next = stages_[stage + 1];
+      if (workers_[next.worker].lost) {
+        DropMicroBatch(slot.micro_batch);
+      } else {
+        next.ready.push_back(slot.micro_batch);
+      }
     } else {
       RetireMicroBatch(slot.micro_batch, absl::OkStatus());
     }
