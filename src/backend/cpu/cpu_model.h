@@ -21,7 +21,10 @@ struct LayerRange {
   int32_t end = 0;  // exclusive
 };
 
-// The paged KV cache's geometry; each stage owns the memory for its layers.
+// The paged KV cache's geometry; each stage owns the memory for its layers: f32, layers *
+// num_blocks
+// * block_tokens * 2 * num_kv_heads * head_dim * 4 bytes, touched as blocks are first used.
+// block_tokens may be any number; multiples of 16 are read fastest.
 struct KvGeometry {
   int32_t num_blocks = 0;
   int32_t block_tokens = 16;
@@ -45,7 +48,17 @@ class CpuModel {
   virtual int64_t weight_bytes() const = 0;
 };
 
-// Makes the two roles. `pool` is the worker's own cores and must outlive the backend.
+// Makes the two roles. `pool` is the worker's own cores and must outlive the backend; null: the
+// caller's thread alone. Layers or a geometry that cannot be, and a cache that finds no memory, are
+// reported by every Forward.
+//
+// Both keep scratch that grows to the largest work seen and allocate nothing after that. In floats:
+//   encoder  patches * (5 hidden + head_dim) + min(patches, 1024) * intermediate, of the vision
+//            tower, where a call's units are taken together up to 4096 patches (a larger unit
+//            alone);
+//   stage    tokens * (2 hidden + (2 heads + 2 kv_heads) * head_dim + head_dim)
+//            + min(tokens, 1024) * intermediate;
+//   each     about 0.6 MB a thread.
 std::unique_ptr<backend::EncoderBackend> MakeCpuEncoder(std::shared_ptr<const CpuModel> model,
                                                         ThreadPool* pool);
 std::unique_ptr<backend::StageBackend> MakeCpuStage(std::shared_ptr<const CpuModel> model,

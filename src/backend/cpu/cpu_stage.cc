@@ -37,10 +37,10 @@ class CpuStage final : public backend::StageBackend {
         attention_width_(int64_t{config_.num_heads} * config_.head_dim),
         inverse_(static_cast<size_t>(pairs_)) {
     kernels::InverseFrequencies(config_.rope_theta, config_.head_dim, inverse_.data());
-    if (layers.begin < 0 || layers.end < layers.begin || layers.end > config_.num_layers) {
+    if (layers.begin < 0 || layers.end <= layers.begin || layers.end > config_.num_layers) {
       status_ =
           absl::InvalidArgumentError(absl::StrCat("layers ", layers.begin, " .. ", layers.end,
-                                                  " are not within 0 .. ", config_.num_layers));
+                                                  " are not a part of 0 .. ", config_.num_layers));
       return;
     }
     role_ = {layers.begin == 0, layers.end == config_.num_layers};

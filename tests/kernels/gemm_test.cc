@@ -1,0 +1,208 @@
+#include "kernels/gemm/gemm.h"
+
+#include <vector>
+
+#include "kernels/activation/activation.h"
+#include "tests/kernels/arrays.h"
+#include "tests/support/catch.h"
+
+namespace rserve::testing {
+namespace {
+
+using kernels::Activation;
+using kernels::GemmArgs;
+using kernels::KernelTable;
+using kernels::WeightType;
+
+// The stated order, written plainly.
+float Chain(const KernelTable& isa, const float* x, const float* w, int64_t k) {
+  float sum = 0.0f;
+  for (int64_t i = 0; i < k; ++i) sum = Step(isa, x[i], w[i], sum);
+  return sum;
+}
+
+TEST_CASE("every output is the one chain over k, for all types, sizes and cuts") {
+  for (const KernelTable* isa : AllIsas()) {
+    for (WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
+      for (int64_t k : {1, 7, 64, 255, 256, 257, 520}) {
+        for (int64_t n : {1, 15, 16, 33, 70}) {
+          const std::vector<float> w = RandomFloats(n * k, 1), bias = RandomFloats(n, 2);
+          const Packed packed(*isa, type, n, k, w);
+          for (int64_t m : {1, 2, 5, 13, 14, 15, 28, 29, 43, 150}) {
+            if (m > 43 && k > 257) continue;
+            const std::vector<float> x = RandomFloats(m * k, 3, 1.7f);
+            std::vector<float> want(static_cast<size_t>(m * n));
+            for (int64_t i = 0; i < m; ++i) {
+              for (int64_t j = 0; j < n; ++j) {
+                want[static_cast<size_t>(i * n + j)] =
+                    Chain(*isa, x.data() + i * k, w.data() + j * k, k) +
+                    bias[static_cast<size_t>(j)];
+              }
+            }
+            std::vector<float> y = NanFloats(m * n);
+            GemmArgs args;
+            args.weight = packed.view();
+            args.m = m;
+            args.x = x.data();
+            args.x_stride = k;
+            args.y = y.data();
+            args.y_stride = n;
+            args.bias = bias.data();
+            RunGemm(*isa, args, static_cast<int>(m % 5 + 1));
+            CAPTURE(isa->name, static_cast<int>(type), m, n, k);
+            REQUIRE(SameBits(y, want));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a row's bits do not depend on its place, its neighbours or the workers") {
+  for (const KernelTable* isa : AllIsas()) {
+    constexpr int64_t kN = 90, kK = 300;
+    for (WeightType type : {WeightType::kF32, WeightType::kBF16}) {
+      const Packed packed(*isa, type, kN, kK, RandomFloats(kN * kK, 4));
+      const std::vector<float> row = RandomFloats(kK, 5, 1.3f);
+      std::vector<float> alone = NanFloats(kN);
+      GemmArgs args;
+      args.weight = packed.view();
+      args.m = 1;
+      args.x = row.data();
+      args.x_stride = kK;
+      args.y = alone.data();
+      args.y_stride = kN;
+      RunGemm(*isa, args, 1);
+      for (int64_t m : {2, 14, 31, 200}) {
+        for (int64_t place : {int64_t{0}, m / 2, m - 1}) {
+          std::vector<float> x = RandomFloats(m * kK, 6, 100.0f), y = NanFloats(m * kN);
+          std::copy(row.begin(), row.end(), x.begin() + place * kK);
+          args.m = m;
+          args.x = x.data();
+          args.y = y.data();
+          RunGemm(*isa, args, static_cast<int>(place % 4 + 1));
+          CAPTURE(isa->name, m, place);
+          CHECK(SameBits(std::vector<float>(y.begin() + place * kN, y.begin() + (place + 1) * kN),
+                         alone));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("row pointers, strides and an in-place residual are what they say") {
+  for (const KernelTable* isa : AllIsas()) {
+    constexpr int64_t kM = 33, kN = 21, kK = 40, kStride = 50;
+    const std::vector<float> w = RandomFloats(kN * kK, 7), x = RandomFloats(kM * kStride, 8);
+    const Packed packed(*isa, WeightType::kF32, kN, kK, w);
+    std::vector<float> plain = NanFloats(kM * kN);
+    GemmArgs args;
+    args.weight = packed.view();
+    args.m = kM;
+    args.x = x.data();
+    args.x_stride = kStride;
+    args.y = plain.data();
+    args.y_stride = kN;
+    RunGemm(*isa, args, 2);
+
+    // Rows backwards on both sides, through pointers; nothing outside of the rows is written.
+    std::vector<const float*> x_rows;
+    std::vector<float> y = NanFloats(kM * kStride);
+    std::vector<float*> y_rows;
+    for (int64_t i = 0; i < kM; ++i) {
+      x_rows.push_back(x.data() + (kM - 1 - i) * kStride);
+      y_rows.push_back(y.data() + (kM - 1 - i) * kStride);
+    }
+    GemmArgs scattered = args;
+    scattered.x = nullptr;
+    scattered.y = nullptr;
+    scattered.x_rows = x_rows.data();
+    scattered.y_rows = y_rows.data();
+    RunGemm(*isa, scattered, 3);
+    bool same = true, outside = true;
+    for (int64_t i = 0; i < kM; ++i) {
+      for (int64_t j = 0; j < kStride; ++j) {
+        const float value = y[static_cast<size_t>(i * kStride + j)];
+        if (j < kN) {
+          same &= value == plain[static_cast<size_t>(i * kN + j)];
+        } else {
+          outside &= std::isnan(value);
+        }
+      }
+    }
+    CHECK(same);
+    CHECK(outside);
+
+    std::vector<float> residual = RandomFloats(kM * kN, 9), want = residual;
+    for (size_t i = 0; i < want.size(); ++i) want[i] = plain[i] + residual[i];
+    args.y = residual.data();
+    args.residual = residual.data();
+    RunGemm(*isa, args, 2);
+    CHECK(SameBits(residual, want));
+  }
+}
+
+TEST_CASE("activations are the elementwise kernels on the product with its bias") {
+  for (const KernelTable* isa : AllIsas()) {
+    for (int64_t n : {1, 7, 16, 50, 100}) {
+      constexpr int64_t kM = 20, kK = 30;
+      const std::vector<float> gate_w = RandomFloats(n * kK, 10), up_w = RandomFloats(n * kK, 11);
+      const std::vector<float> gate_b = RandomFloats(n, 12), up_b = RandomFloats(n, 13);
+      const std::vector<float> x = RandomFloats(kM * kK, 14);
+      const Packed gate(*isa, WeightType::kF16, n, kK, gate_w);
+      const Packed up(*isa, WeightType::kF16, n, kK, up_w);
+      const Packed pair(*isa, WeightType::kF16, n, kK, gate_w, &up_w);
+      std::vector<float> g = NanFloats(kM * n), u = g, gelu = g, y = g;
+      GemmArgs args;
+      args.m = kM;
+      args.x = x.data();
+      args.x_stride = kK;
+      args.y_stride = n;
+      args.weight = gate.view();
+      args.bias = gate_b.data();
+      args.y = g.data();
+      RunGemm(*isa, args, 1);
+      args.y = gelu.data();
+      args.activation = Activation::kGelu;
+      RunGemm(*isa, args, 1);
+      args.activation = Activation::kNone;
+      args.weight = up.view();
+      args.bias = up_b.data();
+      args.y = u.data();
+      RunGemm(*isa, args, 1);
+      args.weight = pair.view();
+      args.bias = gate_b.data();
+      args.bias_up = up_b.data();
+      args.y = y.data();
+      args.activation = Activation::kSwiglu;
+      RunGemm(*isa, args, 2);
+
+      std::vector<float> want_gelu(g.size()), want(g.size());
+      kernels::Gelu(*isa, g.data(), static_cast<int64_t>(g.size()), want_gelu.data());
+      kernels::Silu(*isa, g.data(), static_cast<int64_t>(g.size()), want.data());
+      for (size_t i = 0; i < want.size(); ++i) want[i] *= u[i];
+      CAPTURE(isa->name, n);
+      CHECK(SameBits(gelu, want_gelu));
+      CHECK(SameBits(y, want));
+    }
+  }
+}
+
+TEST_CASE("a packed row unpacks to what it was") {
+  for (const KernelTable* isa : AllIsas()) {
+    for (WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
+      constexpr int64_t kN = 37, kK = 523;
+      const std::vector<float> w = RandomFloats(kN * kK, 15);
+      const Packed packed(*isa, type, kN, kK, w);
+      for (int64_t row : {0, 1, 15, 16, 32, 36}) {
+        std::vector<float> out = NanFloats(kK);
+        kernels::UnpackRow(*isa, packed.view(), row, out.data());
+        CAPTURE(isa->name, row);
+        CHECK(SameBits(out, std::vector<float>(w.begin() + row * kK, w.begin() + (row + 1) * kK)));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rserve::testing
