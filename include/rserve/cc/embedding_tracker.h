@@ -11,8 +11,8 @@
 //
 // Invariants
 //   T1. 0 <= committed <= scheduled <= frontier <= prompt_tokens, each only ever growing.
-//   T2. frontier is the first token of the first span with a unit that is not ready, or
-//       prompt_tokens. An atomic span is passed whole.
+//   T2. frontier is the first token that reads a unit that is not ready, or prompt_tokens: a span
+//       over several units (a video) is passed unit by unit. An atomic span is passed whole.
 //   T3. live_bytes is the sum of embedding_bytes over reserved and not yet released units.
 //   T4. A unit is released once: when its last reader committed, or with its request.
 
