@@ -55,12 +55,17 @@ void EncoderScheduler::Reindex(RequestId id, Request& r) {
   } else {
     waiting_.erase(key);
   }
-  const bool encodable = r.next_issue < r.units.size() &&
-                         (!options_.prepare || r.units[r.next_issue].state == UnitState::kReady);
-  if (encodable) {
+  const bool left = r.next_issue < r.units.size();
+  const bool placed = left && r.units[r.next_issue].state == UnitState::kReady;
+  if (placed || (left && !options_.prepare)) {
     encodable_.insert(key);
   } else {
     encodable_.erase(key);
+  }
+  if (placed) {
+    placed_.insert(key);
+  } else {
+    placed_.erase(key);
   }
 }
 
@@ -85,6 +90,7 @@ void EncoderScheduler::Remove(RequestId id) {
   const OrderedRequest key{it->second->order, id};
   waiting_.erase(key);
   encodable_.erase(key);
+  placed_.erase(key);
   requests_.erase(it);
 }
 
@@ -175,6 +181,12 @@ bool EncoderScheduler::NextBatch(TimeNs now_ns, RequestId preferred, PlaceFn pla
     next_flush_ns_ = std::min(next_flush_ns_, flush_ns);
     batch->clear();
     g = Gathered();
+  }
+  // The first has no place. A requeued unit behind it holds the very place that it waits for, so
+  // such units go ahead.
+  if (batch->empty() && !options_.prepare && !placed_.empty()) {
+    const RequestId id = placed_.begin()->second;
+    Gather(*requests_.find(id)->second, id, place, &g, batch);
   }
   if (batch->empty() && preferred != 0 && preferred != first && !options_.prepare) {
     auto it = requests_.find(preferred);

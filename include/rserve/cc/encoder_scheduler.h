@@ -96,6 +96,7 @@ class EncoderScheduler {
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<OrderedRequest> waiting_;    // with a unit that is not placed
   std::set<OrderedRequest> encodable_;  // with a unit that NextBatch may take first
+  std::set<OrderedRequest> placed_;     // whose next unit has its place: prepared, or requeued
   bool place_refused_ = false;          // the last unit asked for could not be placed
   TimeNs next_flush_ns_ = kNever;
 };
