@@ -57,6 +57,14 @@ TEST_CASE_METHOD(Fixture, "a whole folder opens") {
   CHECK(model->eos_token_ids == std::vector<int32_t>{*model->tokenizer->TokenId("<|im_end|>")});
 }
 
+TEST_CASE("the digits model's files open as one specification") {
+  const auto model = OpenModelSpec(std::string(RSERVE_SOURCE_DIR) + "/models/digits");
+  INFO(model.status().ToString());
+  REQUIRE(model.ok());
+  CHECK(model->tokenizer->TokenId("<|image_pad|>") == model->config.image_token_id);
+  CHECK_FALSE(model->eos_token_ids.empty());
+}
+
 TEST_CASE_METHOD(Fixture, "preprocessor_config.json goes before processor_config.json") {
   folder.Write("preprocessor_config.json", R"({"min_pixels": 784, "max_pixels": 5000})");
   const auto model = OpenModelSpec(folder.path());

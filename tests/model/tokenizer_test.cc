@@ -65,6 +65,11 @@ TEST_CASE("ByteLevel's own regex, string merges and ignore_merges equal the refe
   CheckEncodings(*Load("gpt2_tokenizer.json"), ReadGoldenJson("gpt2_encodings.json"));
 }
 
+TEST_CASE("encodings of the digits model's tokenizer equal the reference's") {
+  CheckEncodings(*Load("../../../models/digits/tokenizer.json"),
+                 ReadGoldenJson("digits_encodings.json"));
+}
+
 TEST_CASE("NFC equals Python's unicodedata on strings that decompose, reorder and compose") {
   for (const json& entry : ReadGoldenJson("nfc.json")) {
     const std::string text = entry[0];

@@ -3,8 +3,8 @@
     python3 tools/golden/make_tokenizer_golden.py tests/data/model
 
 tokenizer.json has the layout of Qwen2's; gpt2_tokenizer.json is the same vocabulary with ByteLevel's
-own regex, no normaliser, merges as strings and ignore_merges. Needs the versions of
-tools/golden/requirements.txt.
+own regex, no normaliser, merges as strings and ignore_merges. digits_encodings.json is what
+models/digits/tokenizer.json encodes. Needs the versions of tools/golden/requirements.txt.
 """
 
 import copy
@@ -231,6 +231,9 @@ def main():
         (folder / f"{name}tokenizer.json").write_text(text + "\n")
         cases = encodings(Tokenizer.from_str(text))
         write_json(folder / f"{name}encodings.json", cases)
+    digits = pathlib.Path(__file__).parents[2] / "models/digits/tokenizer.json"
+    cases = encodings(Tokenizer.from_file(str(digits)))
+    write_json(folder / "digits_encodings.json", cases)
     write_json(folder / "nfc.json", nfc_cases())
 
 
