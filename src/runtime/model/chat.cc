@@ -1,0 +1,64 @@
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "rserve/cc/model_engine.h"
+#include "src/model/spec/chat_template.h"
+
+namespace rserve {
+
+namespace {
+
+bool IsImage(const RequestPart& part) {
+  return std::holds_alternative<EncodedImage>(part) || std::holds_alternative<PixelImage>(part);
+}
+
+RequestPart FromPromptPart(model::PromptPart part) {
+  if (auto* text = std::get_if<model::TextPart>(&part)) return UserText{std::move(text->text)};
+  if (auto* text = std::get_if<model::TemplatePart>(&part)) {
+    return TemplateText{std::move(text->text)};
+  }
+  return TokenIds{std::move(std::get<model::TokenPart>(part).ids)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages) {
+  std::vector<RequestPart> images;
+  std::vector<model::ChatMessage> chat;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    model::ChatMessage& message = chat.emplace_back();
+    message.role = std::move(messages[m].role);
+    for (RequestPart& part : messages[m].content) {
+      if (auto* text = std::get_if<UserText>(&part)) {
+        message.content.emplace_back(model::ChatText{std::move(text->text)});
+      } else if (IsImage(part)) {
+        message.content.emplace_back(model::ChatImage{static_cast<int32_t>(images.size())});
+        images.push_back(std::move(part));
+      } else {
+        return absl::InvalidArgumentError(
+            absl::StrCat("chat message ", m,
+                         " holds token ids or template text; only user text "
+                         "and pictures can be said"));
+      }
+    }
+  }
+  auto rendered = model::RenderChat(chat, model::ChatOptions());
+  if (!rendered.ok()) return rendered.status();
+  std::vector<RequestPart> parts(rendered->parts.size());
+  for (size_t k = 0; k < rendered->image_parts.size(); ++k) {
+    parts[static_cast<size_t>(rendered->image_parts[k])] =
+        std::move(images[static_cast<size_t>(rendered->image_indices[k])]);
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (std::holds_alternative<model::ImagePart>(rendered->parts[i])) continue;
+    parts[i] = FromPromptPart(std::move(rendered->parts[i]));
+  }
+  return parts;
+}
+
+}  // namespace rserve

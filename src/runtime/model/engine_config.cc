@@ -1,0 +1,168 @@
+#include "src/runtime/model/engine_config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rserve/cc/policy.h"
+#include "src/runtime/model/placement.h"
+
+namespace rserve::runtime {
+
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kDefaultKvBytes = 2048 * kMiB;
+constexpr int64_t kDefaultKvContexts = 4;
+constexpr int64_t kDefaultEmbeddingBytes = 256 * kMiB;
+constexpr int64_t kDefaultPixelBytes = 512 * kMiB;
+constexpr int64_t kDefaultInputBytes = 1024 * kMiB;
+constexpr int64_t kDefaultEncoderBatchTokens = 16384;
+constexpr int64_t kDefaultQueueRequests = 1024;
+constexpr int64_t kDefaultMaxUnacknowledged = 65536;
+constexpr int64_t kDefaultMaxImagePixels = int64_t{1} << 27;
+constexpr int64_t kMaxBlockTokens = 4096;
+constexpr int64_t kMaxMediaThreads = 256;
+
+absl::Status CheckRange(const std::string& option, int64_t value, int64_t min, int64_t max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, " is ", value, ", must be ",
+      max == INT64_MAX ? absl::StrCat("at least ", min) : absl::StrCat(min, " to ", max)));
+}
+
+int64_t OrDefault(int64_t value, int64_t fallback) { return value == 0 ? fallback : value; }
+
+Policy MakePolicy(const ModelEngineOptions& options) {
+  Policy policy = SchemePolicy(options.scheme);
+  policy.gate = options.gate.value_or(policy.gate);
+  policy.sharing = options.sharing.value_or(policy.sharing);
+  policy.trigger = options.trigger.value_or(policy.trigger);
+  policy.encode_batch_tokens = OrDefault(options.encode_batch_tokens, policy.encode_batch_tokens);
+  policy.token_budget = OrDefault(options.token_budget, policy.token_budget);
+  policy.encode_across_requests = options.encode_across_requests;
+  policy.encode_flush_ns = options.encode_flush_ns;
+  policy.one_chunk_in_flight = options.one_chunk_in_flight;
+  return policy;
+}
+
+// Blocks of the KV cache, checked against what the machine has.
+absl::StatusOr<int32_t> KvBlocks(const ModelEngineOptions& options, const model::TextConfig& text) {
+  const int64_t token_bytes = KvBytesPerToken(text);
+  const int64_t block_tokens = options.kv_block_tokens;
+  const int64_t by_default = std::max<int64_t>(
+      block_tokens,
+      std::min(kDefaultKvContexts * text.max_position_embeddings, kDefaultKvBytes / token_bytes));
+  const int64_t tokens = OrDefault(options.kv_tokens, by_default);
+  const int64_t blocks = (tokens - 1) / block_tokens + 1;
+  const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  if (blocks > std::numeric_limits<int32_t>::max() ||
+      blocks > memory / (block_tokens * token_bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("kv_tokens is ", tokens, ": a KV cache of ", token_bytes,
+                     " bytes a token does not fit the machine's memory of ", memory, " bytes"));
+  }
+  return static_cast<int32_t>(blocks);
+}
+
+}  // namespace
+
+int64_t KvBytesPerToken(const model::TextConfig& text) {
+  return int64_t{2} * text.num_layers * text.num_kv_heads * text.head_dim *
+         static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status CheckOptions(const ModelEngineOptions& options) {
+  if (options.model_path.empty() || options.model_path.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError("model_path is empty or holds a NUL byte");
+  }
+  struct Range {
+    const char* name;
+    int64_t value;
+    int64_t min;
+    int64_t max;
+  };
+  const Range ranges[] = {
+      {"scheme", static_cast<int64_t>(options.scheme), 0, static_cast<int64_t>(Scheme::kColocated)},
+      {"encode_batch_tokens", options.encode_batch_tokens, 0, INT64_MAX},
+      {"token_budget", options.token_budget, 0, INT64_MAX},
+      {"encode_flush_ns", options.encode_flush_ns, 0, INT64_MAX},
+      {"max_micro_batches", options.max_micro_batches, 0, 4096},
+      {"max_encode_attempts", options.max_encode_attempts, 1, 1000},
+      {"media_threads", options.media_threads, 1, kMaxMediaThreads},
+      {"threads", options.threads, 0, INT32_MAX},
+      {"kv_tokens", options.kv_tokens, 0, INT64_MAX},
+      {"kv_block_tokens", options.kv_block_tokens, 1, kMaxBlockTokens},
+      {"embedding_bytes", options.embedding_bytes, 0, INT64_MAX},
+      {"pixel_bytes", options.pixel_bytes, 0, INT64_MAX},
+      {"encoder_batch_tokens", options.encoder_batch_tokens, 0, INT64_MAX},
+      {"units_in_flight", options.units_in_flight, 0, INT64_MAX},
+      {"input_bytes", options.input_bytes, 0, INT64_MAX},
+      {"queue_requests", options.queue_requests, 0, INT64_MAX},
+      {"max_prompt_tokens", options.max_prompt_tokens, 0, INT64_MAX},
+      {"max_image_pixels", options.max_image_pixels, 0, INT64_MAX},
+      {"max_unacknowledged", options.max_unacknowledged, 0, INT64_MAX},
+  };
+  for (const Range& range : ranges) {
+    absl::Status status = CheckRange(range.name, range.value, range.min, range.max);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
+                                              const model::ModelConfig& model,
+                                              const model::ImageProcessorConfig& processor) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  auto layers = SplitLayers(options, model.text.num_layers);
+  if (!layers.ok()) return layers.status();
+  auto workers = PlaceWorkers(options, *layers, UsableCores());
+  if (!workers.ok()) return workers.status();
+  auto kv_blocks = KvBlocks(options, model.text);
+  if (!kv_blocks.ok()) return kv_blocks.status();
+
+  EngineConfig config;
+  config.workers = *std::move(workers);
+  config.kv_bytes_per_token = KvBytesPerToken(model.text);
+  config.max_unacknowledged = OrDefault(options.max_unacknowledged, kDefaultMaxUnacknowledged);
+  OrchestratorConfig& core = config.core;
+  for (const WorkerInfo& worker : config.workers) core.workers.push_back(worker.spec);
+  core.policy = MakePolicy(options);
+  core.prepare_lanes = options.media_threads;
+  core.max_micro_batches = options.max_micro_batches;
+  core.max_encode_attempts = options.max_encode_attempts;
+
+  // The largest picture that the resize rule yields.
+  const int64_t factor = model.vision.factor();
+  const int64_t picture_tokens = std::max<int64_t>(1, processor.max_pixels / (factor * factor));
+  const int64_t row_bytes = int64_t{model.text.hidden_size} * sizeof(float);
+  const int64_t patch_bytes = int64_t{model.vision.patch_dim()} * sizeof(float);
+  Budgets& budgets = core.budgets;
+  budgets.embedding_bytes = OrDefault(options.embedding_bytes,
+                                      std::max(kDefaultEmbeddingBytes, picture_tokens * row_bytes));
+  budgets.pixel_bytes = OrDefault(
+      options.pixel_bytes,
+      std::max(kDefaultPixelBytes, picture_tokens * model.vision.merge_unit() * patch_bytes));
+  budgets.encoder_batch_tokens =
+      OrDefault(options.encoder_batch_tokens, std::max(kDefaultEncoderBatchTokens, picture_tokens));
+  budgets.units_in_flight = OrDefault(options.units_in_flight, INT64_MAX);
+  budgets.kv_blocks = *kv_blocks;
+  budgets.kv_block_tokens = options.kv_block_tokens;
+  budgets.queue_requests = OrDefault(options.queue_requests, kDefaultQueueRequests);
+  budgets.input_bytes = OrDefault(options.input_bytes, kDefaultInputBytes);
+
+  PlanLimits& limits = config.limits;
+  limits.max_prompt_tokens =
+      OrDefault(options.max_prompt_tokens, model.text.max_position_embeddings);
+  limits.max_image_pixels = OrDefault(options.max_image_pixels, kDefaultMaxImagePixels);
+  limits.input_bytes = budgets.input_bytes;
+  limits.kv_tokens = int64_t{budgets.kv_blocks} * budgets.kv_block_tokens;
+  limits.encoder_batch_tokens = budgets.encoder_batch_tokens;
+  return config;
+}
+
+}  // namespace rserve::runtime

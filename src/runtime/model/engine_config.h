@@ -1,0 +1,43 @@
+// From the options of a ModelEngine to the configuration of the core: defaults filled in, every
+// number checked.
+
+#ifndef RSERVE_SRC_RUNTIME_MODEL_ENGINE_CONFIG_H_
+#define RSERVE_SRC_RUNTIME_MODEL_ENGINE_CONFIG_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rserve/cc/model_engine.h"
+#include "rserve/cc/orchestrator.h"
+#include "src/model/spec/image_plan.h"
+#include "src/model/spec/model_config.h"
+#include "src/runtime/model/request_planner.h"
+
+namespace rserve::runtime {
+
+// Checks what needs no model, so that a wrong option fails before the weights are read.
+// INVALID_ARGUMENT names the option and its value.
+absl::Status CheckOptions(const ModelEngineOptions& options);
+
+struct EngineConfig {
+  OrchestratorConfig core;
+  PlanLimits limits;
+  std::vector<WorkerInfo> workers;
+  int64_t max_unacknowledged = 0;
+  int64_t kv_bytes_per_token = 0;
+};
+
+// Places workers on the process's cores and turns sizes into budgets. Errors as CheckOptions and
+// PlaceWorkers; RESOURCE_EXHAUSTED for a KV cache that is larger than the machine's memory.
+absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
+                                              const model::ModelConfig& model,
+                                              const model::ImageProcessorConfig& processor);
+
+// What a token's keys and values take in the caches of all stages.
+int64_t KvBytesPerToken(const model::TextConfig& text);
+
+}  // namespace rserve::runtime
+
+#endif  // RSERVE_SRC_RUNTIME_MODEL_ENGINE_CONFIG_H_

@@ -1,0 +1,249 @@
+#include "rserve/cc/model_engine.h"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/model/model_folder.h"
+#include "src/runtime/model/detail_table.h"
+#include "src/runtime/model/engine_config.h"
+#include "src/runtime/model/loaded_model.h"
+#include "src/runtime/model/model_executor.h"
+#include "src/runtime/model/placement.h"
+#include "src/runtime/model/request_planner.h"
+#include "src/runtime/model/request_state.h"
+
+namespace rserve {
+
+using runtime::DetailTable;
+using runtime::EngineConfig;
+using runtime::ImageSource;
+using runtime::LoadedModel;
+using runtime::ModelExecutor;
+using runtime::PlannedRequest;
+using runtime::RequestPlanner;
+using runtime::RequestState;
+using runtime::UnitState;
+
+namespace {
+
+// Takes over what is borrowed, copies the rest.
+ImageSource MakeSource(const RequestPart& part, const runtime::PlannedImage& image) {
+  ImageSource source;
+  source.width = image.width;
+  source.height = image.height;
+  bool borrow = false;
+  if (const auto* encoded = std::get_if<EncodedImage>(&part)) {
+    source.encoded = true;
+    source.bytes = encoded->bytes;
+    borrow = encoded->borrow;
+  } else {
+    const auto& pixels = std::get<PixelImage>(part);
+    source.bytes = pixels.pixels;
+    source.row_stride_bytes =
+        pixels.row_stride_bytes == 0 ? int64_t{image.width} * 3 : pixels.row_stride_bytes;
+    borrow = pixels.borrow;
+  }
+  if (borrow) return source;
+  source.owned.assign(source.bytes.begin(), source.bytes.end());
+  source.bytes = source.owned;
+  return source;
+}
+
+std::unique_ptr<RequestState> MakeState(const ModelRequest& request, PlannedRequest planned,
+                                        int64_t hidden_size) {
+  auto state = std::make_unique<RequestState>();
+  int64_t rows = 0;
+  state->units.reserve(planned.images.size());
+  for (size_t i = 0; i < planned.images.size(); ++i) {
+    UnitState& unit = state->units.emplace_back();
+    unit.plan = planned.prompt.items[i].plan;
+    unit.source = MakeSource(request.parts[planned.images[i].part], planned.images[i]);
+    unit.first_row = rows;
+    rows += unit.plan.tokens;
+  }
+  state->token_ids = std::move(planned.prompt.token_ids);
+  state->positions = std::move(planned.prompt.positions);
+  state->sampling = request.sampling;
+  state->keep_logits = request.keep_logits;
+  if (request.keep_embeddings) {
+    state->kept_embeddings.resize(static_cast<size_t>(rows * hidden_size));
+  }
+  return state;
+}
+
+ModelInfo MakeInfo(const LoadedModel& model, const EngineConfig& config) {
+  ModelInfo info;
+  const model::TextConfig& text = model.config.text;
+  const model::VisionConfig& vision = model.config.vision;
+  info.model_type = model.config.model_type;
+  info.vocab_size = text.vocab_size;
+  info.hidden_size = text.hidden_size;
+  info.num_layers = text.num_layers;
+  info.num_heads = text.num_heads;
+  info.num_kv_heads = text.num_kv_heads;
+  info.head_dim = text.head_dim;
+  info.max_position_embeddings = text.max_position_embeddings;
+  info.vision_depth = vision.depth;
+  info.vision_hidden_size = vision.hidden_size;
+  info.vision_heads = vision.num_heads;
+  info.patch_size = vision.patch_size;
+  info.merge_size = vision.spatial_merge_size;
+  info.min_pixels = model.processor.min_pixels;
+  info.max_pixels = model.processor.max_pixels;
+  info.weight_bytes = model.weights->weight_bytes();
+  info.kv_bytes_per_token = config.kv_bytes_per_token;
+  info.load_seconds = static_cast<double>(model.load_ns) * 1e-9;
+  info.topology = TopologyName(config.core.workers);
+  info.workers = config.workers;
+  info.core = config.core;
+  return info;
+}
+
+}  // namespace
+
+// The executor points into `model` and `details`, so the engine, which owns it, goes first.
+class ModelEngine::Impl {
+ public:
+  Impl(LoadedModel loaded, EngineConfig made)
+      : model(std::move(loaded)),
+        config(std::move(made)),
+        planner(model, config.limits),
+        info(MakeInfo(model, config)) {}
+
+  // Why this engine could never run the request, or OK.
+  absl::Status CheckFits(const PlannedRequest& planned) const {
+    absl::Status status = planner.CheckFits(planned);
+    if (!status.ok()) return status;
+    RequestPlan plan = planned.core;
+    plan.id = 1;  // any: the answer does not depend on it
+    return core->CheckFits(plan);
+  }
+
+  int64_t KvBlocks(const PlannedRequest& planned) const {
+    const int64_t tokens = planned.core.prompt_tokens + planned.core.max_new_tokens;
+    return (tokens - 1) / config.core.budgets.kv_block_tokens + 1;
+  }
+
+  const LoadedModel model;
+  const EngineConfig config;
+  const RequestPlanner planner;
+  const ModelInfo info;
+  DetailTable details;
+  std::unique_ptr<const Orchestrator> core;  // never stepped: answers CheckFits
+  std::unique_ptr<Engine> engine;
+  ModelExecutor* executor = nullptr;  // the engine's
+};
+
+absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOptions options) {
+  if (absl::Status status = runtime::CheckOptions(options); !status.ok()) return status;
+  auto folder = model::OpenModelFolder(options.model_path);
+  if (!folder.ok()) return folder.status();
+  auto config = runtime::MakeEngineConfig(options, folder->config, folder->processor);
+  if (!config.ok()) return config.status();
+  auto core = Orchestrator::Create(config->core);
+  if (!core.ok()) return core.status();
+  const auto load_threads = static_cast<int32_t>(runtime::UsableCores().size());
+  auto model = runtime::LoadModel(*std::move(folder), load_threads, options.load_progress);
+  if (!model.ok()) return model.status();
+  auto impl = std::make_unique<Impl>(*std::move(model), *std::move(config));
+  impl->core = *std::move(core);
+  auto executor =
+      std::make_unique<ModelExecutor>(impl->model, impl->config.workers, impl->config.core,
+                                      impl->config.limits.max_image_pixels, &impl->details);
+  impl->executor = executor.get();
+  EngineOptions engine_options;
+  engine_options.core = impl->config.core;
+  for (const WorkerInfo& worker : impl->config.workers) {
+    // The worker's thread is the first of its pool; the pool pins the others.
+    std::vector<int>& cores = engine_options.worker_cores.emplace_back();
+    if (!worker.cores.empty()) cores.push_back(worker.cores.front());
+  }
+  engine_options.trace = std::move(options.trace);
+  engine_options.log = std::move(options.log);
+  auto engine = Engine::Create(std::move(engine_options), std::move(executor));
+  if (!engine.ok()) return engine.status();
+  impl->engine = *std::move(engine);
+  return std::unique_ptr<ModelEngine>(new ModelEngine(std::move(impl)));
+}
+
+ModelEngine::ModelEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ModelEngine::~ModelEngine() = default;
+
+absl::StatusOr<RequestId> ModelEngine::Submit(const ModelRequest& request) {
+  if (impl_->details.ended() >= impl_->config.max_unacknowledged) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the details of ", impl_->config.max_unacknowledged,
+                     " ended requests are not acknowledged (option max_unacknowledged)"));
+  }
+  absl::StatusOr<PlannedRequest> planned = impl_->planner.Plan(request);
+  if (!planned.ok()) return planned.status();
+  if (absl::Status status = impl_->CheckFits(*planned); !status.ok()) return status;
+
+  const RequestId id = impl_->engine->NewRequestId();
+  RequestPlan plan = planned->core;
+  plan.id = id;
+  RequestDetail detail;
+  detail.request = id;
+  detail.user_data = request.user_data;
+  detail.token_ids = planned->prompt.token_ids;
+  detail.items = RequestPlanner::Items(*planned);
+  detail.kv_blocks = impl_->KvBlocks(*planned);
+  impl_->details.Add(std::move(detail), request.discard_detail);
+  impl_->executor->Add(id, MakeState(request, *std::move(planned), impl_->info.hidden_size));
+  absl::Status status = impl_->engine->Submit(std::move(plan), request.user_data);
+  if (status.ok()) return id;
+  impl_->executor->Forget(id);
+  impl_->details.Remove(id);
+  return status;
+}
+
+absl::StatusOr<RequestPreview> ModelEngine::PlanRequest(const ModelRequest& request) const {
+  absl::StatusOr<PlannedRequest> planned = impl_->planner.Plan(request);
+  if (!planned.ok()) return planned.status();
+  RequestPreview preview;
+  preview.fits = impl_->CheckFits(*planned);
+  preview.items = RequestPlanner::Items(*planned);
+  preview.kv_blocks = impl_->KvBlocks(*planned);
+  for (const UnitPlan& unit : planned->core.units) {
+    preview.embedding_bytes += unit.embedding_bytes;
+    preview.pixel_bytes += unit.pixel_bytes;
+  }
+  preview.input_bytes = planned->core.input_bytes;
+  preview.mrope_delta = planned->prompt.mrope_delta;
+  preview.token_ids = std::move(planned->prompt.token_ids);
+  preview.positions = std::move(planned->prompt.positions);
+  return preview;
+}
+
+int64_t ModelEngine::Poll(int64_t capacity, std::vector<Event>* events) {
+  const size_t before = events->size();
+  const int64_t count = impl_->engine->Poll(capacity, events);
+  for (size_t i = before; i < events->size(); ++i) impl_->details.Record((*events)[i]);
+  return count;
+}
+
+absl::Status ModelEngine::Cancel(RequestId request) { return impl_->engine->Cancel(request); }
+void ModelEngine::Drain() { impl_->engine->Drain(); }
+void ModelEngine::Abort() { impl_->engine->Abort(); }
+int ModelEngine::wait_fd() const { return impl_->engine->wait_fd(); }
+TimeNs ModelEngine::next_deadline_ns() const { return impl_->engine->next_deadline_ns(); }
+OrchestratorStats ModelEngine::stats() const { return impl_->engine->stats(); }
+bool ModelEngine::idle() const { return impl_->engine->idle(); }
+
+absl::StatusOr<std::shared_ptr<const RequestDetail>> ModelEngine::Detail(RequestId request) const {
+  return impl_->details.Get(request);
+}
+absl::Status ModelEngine::Acknowledge(RequestId request) {
+  return impl_->details.Acknowledge(request);
+}
+int64_t ModelEngine::ItemTokens(RequestId request, int32_t item) const {
+  return impl_->details.ItemTokens(request, item);
+}
+const ModelInfo& ModelEngine::info() const { return impl_->info; }
+std::string ModelEngine::Decode(absl::Span<const int32_t> ids) const {
+  return impl_->model.tokenizer->Decode(ids);
+}
+
+}  // namespace rserve

@@ -1,0 +1,86 @@
+// ModelExecutor: a Qwen2.5-VL model on CPU workers, as an Executor.
+
+#ifndef RSERVE_SRC_RUNTIME_MODEL_MODEL_EXECUTOR_H_
+#define RSERVE_SRC_RUNTIME_MODEL_MODEL_EXECUTOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "rserve/cc/executor.h"
+#include "rserve/cc/model_engine.h"
+#include "rserve/cc/orchestrator.h"
+#include "src/backend/backend.h"
+#include "src/backend/cpu/thread_pool.h"
+#include "src/runtime/model/buffer_pool.h"
+#include "src/runtime/model/detail_table.h"
+#include "src/runtime/model/handover.h"
+#include "src/runtime/model/loaded_model.h"
+#include "src/runtime/model/request_state.h"
+#include "src/runtime/model/stage_runner.h"
+
+namespace rserve::runtime {
+
+// The mutex guards which requests there are; what a state holds is passed from action to action by
+// the engine (executor.h, thread rules). Computes before it returns from Encode and Forward.
+class ModelExecutor final : public Executor {
+ public:
+  // One thread pool a worker, and its encoder and its stage with the stage's KV cache. `model` and
+  // `details` outlive the executor. `max_image_pixels` as in ModelEngineOptions.
+  ModelExecutor(const LoadedModel& model, absl::Span<const WorkerInfo> workers,
+                const OrchestratorConfig& core, int64_t max_image_pixels, DetailTable* details);
+  ~ModelExecutor() override;
+
+  // Before the engine's Submit of the request. [any-thread]
+  void Add(RequestId request, std::unique_ptr<RequestState> state) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::Status Prepare(UnitRef unit) override;
+  void Encode(EncodeJob job, Done done) override;
+  void Forward(StageJob job, Done done) override;
+  void DropMicroBatch(uint64_t micro_batch) override;
+  void ReleasePixels(UnitRef unit) override;
+  void ReleaseEmbedding(UnitRef unit) override;
+  absl::Status TakeFirstToken(RequestId request, FirstToken* out) override;
+  void Forget(RequestId request) override ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What the buffers take in memory. [any-thread]
+  const BufferPool& pixel_pool() const { return pixels_; }
+  const BufferPool& embedding_pool() const { return embeddings_; }
+
+ private:
+  // What runs on one worker.
+  struct Lane {
+    std::unique_ptr<cpu::ThreadPool> pool;
+    std::unique_ptr<backend::EncoderBackend> encoder;
+    std::unique_ptr<StageRunner> stage;
+    std::vector<backend::EncodeUnit> units;  // scratch
+    std::vector<std::shared_ptr<RequestState>> held;
+    std::vector<RequestState*> states;
+  };
+
+  std::shared_ptr<RequestState> Find(RequestId request) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status PrepareUnit(UnitState& unit);
+  absl::Status EncodeUnits(const EncodeJob& job, Lane& lane);
+  absl::Status RunStage(const StageJob& job, Lane& lane);
+  void FinishPrompt(RequestId request, RequestState& state, absl::Span<const float> logits);
+
+  const LoadedModel& model_;
+  const int64_t max_image_pixels_;
+  DetailTable* const details_;
+  BufferPool pixels_;
+  BufferPool embeddings_;
+  Handover handover_;
+  std::vector<Lane> lanes_;  // by worker
+  mutable absl::Mutex mutex_;
+  // After the pools: states hold their buffers.
+  absl::flat_hash_map<RequestId, std::shared_ptr<RequestState>> states_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace rserve::runtime
+
+#endif  // RSERVE_SRC_RUNTIME_MODEL_MODEL_EXECUTOR_H_
