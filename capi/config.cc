@@ -1,0 +1,125 @@
+#include "capi/config.h"
+
+#include <cstddef>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "capi/guard.h"
+#include "capi/structs.h"
+
+namespace rserve::capi {
+
+namespace {
+
+constexpr size_t kFirstConfigSize = sizeof(rserve_engine_config);
+constexpr size_t kMaxListEntries = 65536;
+constexpr uint32_t kKnownFlags = RSERVE_ENGINE_F_VANILLA_PP |
+                                 RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS |
+                                 RSERVE_ENGINE_F_NO_PINNING;
+
+static_assert(RSERVE_SCHEME_RSERVE == static_cast<int>(Scheme::kRserve));
+static_assert(RSERVE_SCHEME_RSERVE_INTRA == static_cast<int>(Scheme::kRserveIntra));
+static_assert(RSERVE_SCHEME_EPD == static_cast<int>(Scheme::kEpd));
+static_assert(RSERVE_SCHEME_COLOCATED == static_cast<int>(Scheme::kColocated));
+static_assert(RSERVE_ENCODE_ALL == kEncodeAll);
+
+absl::Status Unknown(const char* field, int64_t value) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " has the unknown value ", value));
+}
+
+// An enum whose 0 is "default" and whose value n + 1 is the C++ enum's n, up to `last`.
+template <typename T>
+absl::Status ReadEnum(const char* field, int32_t value, T last, std::optional<T>* out) {
+  if (value == 0) return absl::OkStatus();
+  if (value < 0 || value > static_cast<int32_t>(last) + 1) return Unknown(field, value);
+  *out = static_cast<T>(value - 1);
+  return absl::OkStatus();
+}
+
+absl::Status CheckList(const char* field, const void* list, size_t count) {
+  if (count == 0) return absl::OkStatus();
+  if (list == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is NULL with ", count, " entries"));
+  }
+  if (count <= kMaxListEntries) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " has ", count, " entries, at most ", kMaxListEntries, " are taken"));
+}
+
+template <typename T>
+absl::Status ReadList(const char* field, const int32_t* list, size_t count, std::vector<T>* out) {
+  if (absl::Status status = CheckList(field, list, count); !status.ok()) return status;
+  if (count > 0) out->assign(list, list + count);
+  return absl::OkStatus();
+}
+
+absl::Status ReadPolicy(const rserve_engine_config& c, ModelEngineOptions* options) {
+  if (c.scheme < RSERVE_SCHEME_RSERVE || c.scheme > RSERVE_SCHEME_COLOCATED) {
+    return Unknown("scheme", c.scheme);
+  }
+  if ((c.flags & ~kKnownFlags) != 0) return Unknown("flags", c.flags);
+  options->scheme = static_cast<Scheme>(c.scheme);
+  absl::Status status = ReadEnum("gate", c.gate, Gate::kWholeRequest, &options->gate);
+  status.Update(ReadEnum("sharing", c.sharing, Sharing::kOneRequest, &options->sharing));
+  status.Update(ReadEnum("trigger", c.trigger, EncodeTrigger::kOnChunk, &options->trigger));
+  options->encode_batch_tokens = c.encode_batch_tokens;
+  options->token_budget = c.token_budget;
+  options->encode_flush_ns = c.encode_flush_ns;
+  options->max_micro_batches = c.max_micro_batches;
+  options->one_chunk_in_flight = (c.flags & RSERVE_ENGINE_F_VANILLA_PP) != 0;
+  options->encode_across_requests = (c.flags & RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS) != 0;
+  options->pin_threads = (c.flags & RSERVE_ENGINE_F_NO_PINNING) == 0;
+  return status;
+}
+
+absl::Status ReadPlacement(const rserve_engine_config& c, ModelEngineOptions* options) {
+  if (c.stages != 0) options->stages = c.stages;
+  if (c.encoders != 0) options->encoders = c.encoders;
+  if (c.media_threads != 0) options->media_threads = c.media_threads;
+  options->threads = c.threads;
+  absl::Status status =
+      ReadList("stage_layers", c.stage_layers, c.num_stage_layers, &options->stage_layers);
+  status.Update(
+      ReadList("worker_threads", c.worker_threads, c.num_worker_threads, &options->worker_threads));
+  status.Update(CheckList("worker_cores", c.worker_cores, c.num_worker_cores));
+  if (!status.ok()) return status;
+  for (size_t i = 0; i < c.num_worker_cores; ++i) {
+    const rserve_core_list& list = c.worker_cores[i];
+    status = ReadList("worker_cores::cores", list.cores, list.num_cores,
+                      &options->worker_cores.emplace_back());
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void ReadBudgets(const rserve_engine_config& c, ModelEngineOptions* options) {
+  if (c.kv_block_tokens != 0) options->kv_block_tokens = c.kv_block_tokens;
+  options->kv_tokens = c.kv_tokens;
+  options->embedding_bytes = c.embedding_bytes;
+  options->pixel_bytes = c.pixel_bytes;
+  options->encoder_batch_tokens = c.encoder_batch_tokens;
+  options->units_in_flight = c.units_in_flight;
+  options->input_bytes = c.input_bytes;
+  options->queue_requests = c.queue_requests;
+  options->max_prompt_tokens = c.max_prompt_tokens;
+  options->max_image_pixels = c.max_image_pixels;
+  options->max_unacknowledged = c.max_unacknowledged;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelEngineOptions> ReadConfig(const rserve_engine_config* config) {
+  rserve_engine_config c;
+  absl::Status status = CopyIn("rserve_engine_config", config, kFirstConfigSize, &c);
+  if (!status.ok()) return status;
+  if (status = CheckNotNull(c.model_path, "model_path"); !status.ok()) return status;
+  ModelEngineOptions options;
+  options.model_path.assign(c.model_path, c.model_path_length);
+  status = ReadPolicy(c, &options);
+  status.Update(ReadPlacement(c, &options));
+  if (!status.ok()) return status;
+  ReadBudgets(c, &options);
+  return options;
+}
+
+}  // namespace rserve::capi

@@ -1,0 +1,74 @@
+// What an rserve_engine is, and how calls enter it.
+
+#ifndef RSERVE_CAPI_ENGINE_HANDLE_H_
+#define RSERVE_CAPI_ENGINE_HANDLE_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "capi/callbacks.h"
+#include "capi/guard.h"
+#include "rserve/cc/model_engine.h"
+
+namespace rserve::capi {
+
+// Counts the calls inside an engine, so that destroy can wait for them.
+class CallGate {
+ public:
+  // False once Close has begun.
+  bool Enter() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Refuses calls from now on and waits for those inside.
+  void Close() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  bool Empty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ == 0; }
+
+  absl::Mutex mutex_;
+  int inside_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Events that one step of a poll takes: the scratch never grows, so a poll cannot lose events for
+// want of memory.
+inline constexpr int64_t kPollStep = 64;
+
+}  // namespace rserve::capi
+
+struct rserve_engine {
+  const pid_t owner;  // an engine's threads do not follow a fork
+  rserve::capi::LogCallback log;
+  std::unique_ptr<rserve::ModelEngine> engine;  // before the log it writes to
+  mutable rserve::capi::CallGate gate;
+  std::atomic<bool> polling = false;
+  std::vector<rserve::Event> events;  // scratch of poll
+};
+
+namespace rserve::capi {
+
+// FAILED_PRECONDITION when a call may not enter: in a forked child, or after destroy has begun.
+absl::Status Enter(const rserve_engine* handle);
+
+// An entry point on an engine: Guard, with the engine held open during `body(ModelEngine&)`.
+template <typename Handle, typename Body>
+rserve_status_t WithEngine(Handle* handle, rserve_error** err, Body&& body) noexcept {
+  return Guard(err, [&]() -> absl::Status {
+    if (absl::Status status = Enter(handle); !status.ok()) return status;
+    struct Leave {
+      const rserve_engine* handle;
+      ~Leave() { handle->gate.Leave(); }
+    } leave{handle};
+    return std::forward<Body>(body)(*handle->engine);
+  });
+}
+
+}  // namespace rserve::capi
+
+#endif  // RSERVE_CAPI_ENGINE_HANDLE_H_

@@ -1,0 +1,15 @@
+// From an engine's event to the C event.
+
+#ifndef RSERVE_CAPI_EVENTS_H_
+#define RSERVE_CAPI_EVENTS_H_
+
+#include "rserve/cc/model_engine.h"
+#include "rserve/rserve.h"
+
+namespace rserve::capi {
+
+rserve_event MakeEvent(const Event& from, const ModelEngine& engine);
+
+}  // namespace rserve::capi
+
+#endif  // RSERVE_CAPI_EVENTS_H_

@@ -1,0 +1,221 @@
+#include "capi/request.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "capi/engine_handle.h"
+#include "capi/structs.h"
+
+namespace rserve::capi {
+
+namespace {
+
+constexpr uint32_t kKnownRequestFlags =
+    RSERVE_REQUEST_F_KEEP_LOGITS | RSERVE_REQUEST_F_KEEP_EMBEDDINGS |
+    RSERVE_REQUEST_F_NO_IMAGE_MARKERS | RSERVE_REQUEST_F_CHAT | RSERVE_REQUEST_F_NO_DETAIL;
+static_assert(RSERVE_LAYOUT_RGB8 == static_cast<int>(PixelLayout::kRgb8));
+
+absl::Status InPart(size_t index, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("parts[", index, "]: ", what));
+}
+
+absl::Status CheckPart(size_t index, const rserve_part& part) {
+  if (part.reserved != 0) return InPart(index, "reserved is not 0");
+  if ((part.flags & ~RSERVE_PART_F_BORROW) != 0) {
+    return InPart(index, absl::StrCat("unknown flags ", part.flags));
+  }
+  if (part.data == nullptr && part.count > 0) {
+    return InPart(index, absl::StrCat("data is NULL with count ", part.count));
+  }
+  if (part.count > static_cast<size_t>(PTRDIFF_MAX) / sizeof(int32_t)) {
+    return InPart(index, absl::StrCat("count is ", part.count));
+  }
+  const bool image = part.type == RSERVE_PART_IMAGE || part.type == RSERVE_PART_PIXELS;
+  if (!image && (part.flags & RSERVE_PART_F_BORROW) != 0) {
+    return InPart(index, "only pictures can be borrowed");
+  }
+  if (part.type != RSERVE_PART_PIXELS &&
+      (part.width != 0 || part.height != 0 || part.row_stride_bytes != 0 || part.layout != 0)) {
+    return InPart(index, "width, height, row_stride_bytes and layout are those of pixels only");
+  }
+  return absl::OkStatus();
+}
+
+std::string Text(const rserve_part& part) {
+  return std::string(static_cast<const char*>(part.data), part.count);
+}
+
+absl::Span<const uint8_t> Bytes(const rserve_part& part) {
+  return absl::MakeConstSpan(static_cast<const uint8_t*>(part.data), part.count);
+}
+
+absl::StatusOr<RequestPart> ReadPart(size_t index, const rserve_part& part) {
+  const bool borrow = (part.flags & RSERVE_PART_F_BORROW) != 0;
+  switch (part.type) {
+    case RSERVE_PART_TOKENS: {
+      const auto* ids = static_cast<const int32_t*>(part.data);
+      return TokenIds{std::vector<int32_t>(ids, ids + part.count)};
+    }
+    case RSERVE_PART_TEXT:
+      return UserText{Text(part)};
+    case RSERVE_PART_TEMPLATE:
+      return TemplateText{Text(part)};
+    case RSERVE_PART_IMAGE:
+      return EncodedImage{Bytes(part), borrow};
+    case RSERVE_PART_PIXELS:
+      if (part.layout != RSERVE_LAYOUT_RGB8) {
+        return InPart(index, absl::StrCat("unknown layout ", part.layout));
+      }
+      return PixelImage{PixelLayout::kRgb8, Bytes(part),           part.width,
+                        part.height,        part.row_stride_bytes, borrow};
+    case RSERVE_PART_ROLE:
+      return InPart(index, "a role needs RSERVE_REQUEST_F_CHAT");
+    default:
+      return InPart(index, absl::StrCat("unknown type ", part.type));
+  }
+}
+
+absl::StatusOr<std::vector<rserve_part>> CopyParts(const rserve_request& request) {
+  if (request.num_parts > 0) {
+    if (absl::Status status = CheckNotNull(request.parts, "parts"); !status.ok()) return status;
+  }
+  absl::Status size = CheckStructSize("rserve_part", request.part_size, sizeof(rserve_part));
+  if (!size.ok()) return size;
+  std::vector<rserve_part> parts;
+  const auto* at = reinterpret_cast<const char*>(request.parts);
+  for (size_t i = 0; i < request.num_parts; ++i, at += request.part_size) {
+    rserve_part& part = parts.emplace_back();
+    absl::Status status =
+        CopySizedIn("rserve_part", at, request.part_size, sizeof(rserve_part), &part);
+    if (!status.ok()) return status;
+    if (status = CheckPart(i, part); !status.ok()) return status;
+  }
+  return parts;
+}
+
+absl::StatusOr<std::vector<RequestPart>> ReadParts(const std::vector<rserve_part>& from) {
+  std::vector<RequestPart> parts;
+  parts.reserve(from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    absl::StatusOr<RequestPart> part = ReadPart(i, from[i]);
+    if (!part.ok()) return part.status();
+    parts.push_back(*std::move(part));
+  }
+  return parts;
+}
+
+absl::StatusOr<std::vector<RequestPart>> ReadChat(const std::vector<rserve_part>& from) {
+  std::vector<ChatMessage> messages;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i].type == RSERVE_PART_ROLE) {
+      messages.push_back({Text(from[i]), {}});
+      continue;
+    }
+    if (from[i].type == RSERVE_PART_TOKENS || from[i].type == RSERVE_PART_TEMPLATE) {
+      return InPart(i, "token ids and template text have no place in a chat");
+    }
+    absl::StatusOr<RequestPart> part = ReadPart(i, from[i]);
+    if (!part.ok()) return part.status();
+    if (messages.empty()) messages.push_back({"user", {}});
+    messages.back().content.push_back(*std::move(part));
+  }
+  return RenderChat(std::move(messages));
+}
+
+absl::StatusOr<TimeNs> Deadline(int64_t timeout_ns) {
+  if (timeout_ns < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("timeout_ns is ", timeout_ns));
+  }
+  const TimeNs now = Engine::now_ns();
+  return timeout_ns == 0 || timeout_ns > kNever - now ? kNever : now + timeout_ns;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelRequest> ReadRequest(const rserve_request* request) {
+  rserve_request r;
+  absl::Status status = CheckNotNull(request, "request");
+  if (!status.ok()) return status;
+  status = CopyIn("rserve_request", request, sizeof(rserve_request), &r);
+  if (!status.ok()) return status;
+  if (r.reserved != 0) return absl::InvalidArgumentError("rserve_request::reserved is not 0");
+  if ((r.flags & ~kKnownRequestFlags) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rserve_request::flags has unknown bits: ", r.flags));
+  }
+  absl::StatusOr<TimeNs> deadline = Deadline(r.timeout_ns);
+  if (!deadline.ok()) return deadline.status();
+  absl::StatusOr<std::vector<rserve_part>> raw = CopyParts(r);
+  if (!raw.ok()) return raw.status();
+  absl::StatusOr<std::vector<RequestPart>> parts =
+      (r.flags & RSERVE_REQUEST_F_CHAT) != 0 ? ReadChat(*raw) : ReadParts(*raw);
+  if (!parts.ok()) return parts.status();
+
+  ModelRequest out;
+  out.parts = *std::move(parts);
+  out.image_markers = (r.flags & RSERVE_REQUEST_F_NO_IMAGE_MARKERS) == 0;
+  out.sampling.temperature = r.temperature;
+  if (r.top_p != 0) out.sampling.top_p = r.top_p;
+  out.sampling.seed = r.seed;
+  out.deadline_ns = *deadline;
+  out.user_data = r.user_data;
+  out.keep_logits = (r.flags & RSERVE_REQUEST_F_KEEP_LOGITS) != 0;
+  out.keep_embeddings = (r.flags & RSERVE_REQUEST_F_KEEP_EMBEDDINGS) != 0;
+  out.discard_detail = (r.flags & RSERVE_REQUEST_F_NO_DETAIL) != 0;
+  return out;
+}
+
+}  // namespace rserve::capi
+
+using namespace rserve::capi;  // NOLINT(google-build-using-namespace): the shim of that namespace
+
+extern "C" {
+
+rserve_status_t rserve_engine_submit(rserve_engine* engine, const rserve_request* request,
+                                     uint64_t* request_id, rserve_error** err) {
+  return WithEngine(engine, err, [&](rserve::ModelEngine& model_engine) -> absl::Status {
+    absl::Status status = CheckNotNull(request_id, "request_id");
+    if (!status.ok()) return status;
+    absl::StatusOr<rserve::ModelRequest> read = ReadRequest(request);
+    if (!read.ok()) return read.status();
+    absl::StatusOr<rserve::RequestId> id = model_engine.Submit(*read);
+    if (!id.ok()) return id.status();
+    *request_id = *id;
+    return absl::OkStatus();
+  });
+}
+
+rserve_status_t rserve_engine_cancel(rserve_engine* engine, uint64_t request_id,
+                                     rserve_error** err) {
+  return WithEngine(engine, err, [&](rserve::ModelEngine& model_engine) {
+    return model_engine.Cancel(request_id);
+  });
+}
+
+rserve_status_t rserve_engine_drain(rserve_engine* engine, rserve_error** err) {
+  return WithEngine(engine, err, [](rserve::ModelEngine& model_engine) {
+    model_engine.Drain();
+    return absl::OkStatus();
+  });
+}
+
+rserve_status_t rserve_engine_abort(rserve_engine* engine, rserve_error** err) {
+  return WithEngine(engine, err, [](rserve::ModelEngine& model_engine) {
+    model_engine.Abort();
+    return absl::OkStatus();
+  });
+}
+
+rserve_status_t rserve_engine_acknowledge(rserve_engine* engine, uint64_t request_id,
+                                          rserve_error** err) {
+  return WithEngine(engine, err, [&](rserve::ModelEngine& model_engine) {
+    return model_engine.Acknowledge(request_id);
+  });
+}
+
+}  // extern "C"
