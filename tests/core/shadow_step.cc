@@ -1,0 +1,253 @@
+// What must hold when a step is over and everything that is possible has been issued.
+
+#include <algorithm>
+
+#include "tests/core/shadow_model.h"
+
+namespace rserve::test {
+
+void ShadowModel::CheckStep(const Orchestrator& orchestrator) {
+  if (!submits_.empty()) {
+    return Fail("6", "the submit of r", submits_[0].id, " has no answer");
+  }
+  for (auto& request : requests_) {
+    if (request->open() && DeadlinePassed(*request)) request->must_end = true;
+  }
+  CheckRequests();
+  const OrchestratorStats stats = orchestrator.stats();
+  if (violation_.empty()) CheckBudgets(stats);
+  if (violation_.empty()) CheckStats(stats, orchestrator.idle());
+  if (violation_.empty()) CheckWork();
+  if (violation_.empty()) CheckStages();
+  if (!violation_.empty()) return;
+  if (out_.empty() && (open_ > 0 || !batches_.empty())) {
+    return Fail("6", "stall: no token is out, ", open_, " requests are open and ", batches_.size(),
+                " micro-batches on their way");
+  }
+  const TimeNs wake = orchestrator.next_wake_ns();
+  if (wake <= now_ns_) {
+    return Fail("6", "the next wake at ", wake, " is not after now, ", now_ns_);
+  }
+  for (const auto& request : requests_) {
+    if (MustKeep(*request) && request->shape.plan().deadline_ns < wake) {
+      return Fail("6", "the next wake at ", wake, " is after the deadline of r", request->id());
+    }
+  }
+  if (coverage_ != nullptr) NoteBlocked();
+}
+
+void ShadowModel::CheckRequests() {
+  for (const auto& request : requests_) {
+    const RequestPlan& plan = request->shape.plan();
+    if (request->open()) {
+      if (request->must_end) {
+        if (InputReaders(*request) > 0) continue;
+        return Fail("6", "r", request->id(), " must have ended in this step, deadline ",
+                    plan.deadline_ns);
+      }
+      if (!MustKeep(*request)) continue;
+      if (request->prefilled == plan.prompt_tokens) {
+        return Fail("6", "r", request->id(), " is through the last stage, but open");
+      }
+      for (int32_t u = 0; u < request->shape.num_units(); ++u) {
+        const ShadowUnit& unit = request->units[u];
+        if (unit.state != ShadowUnit::State::kEncoded) continue;
+        if (unit.pixels_held) {
+          return Fail("4", "pixels of r", request->id(), " unit ", u, " outlive its encode");
+        }
+        if (unit.embedding_held && request->shape.end_read(u) <= request->committed) {
+          return Fail("4", "embedding of r", request->id(), " unit ", u,
+                      " outlives the commit of its last reader");
+        }
+      }
+      for (int32_t item = 0; item < plan.num_items; ++item) {
+        if (request->item_encoded[item]) continue;
+        bool all = true;
+        for (size_t u = 0; u < plan.units.size(); ++u) {
+          all &= plan.units[u].item != item || request->encoded[u];
+        }
+        if (all) return Fail("6", "r", request->id(), " item ", item, " is encoded, but not told");
+      }
+    } else if (request->tokens_out == 0) {
+      const bool on_its_way =
+          std::any_of(batches_.begin(), batches_.end(), [&](const ShadowMicroBatch& batch) {
+            return std::any_of(batch.entries.begin(), batch.entries.end(),
+                               [&](const auto& entry) { return entry.request == request.get(); });
+          });
+      if (!on_its_way) {
+        return Fail("6", "r", request->id(), " has ended and no token names it, but it lingers");
+      }
+    }
+  }
+}
+
+void ShadowModel::CheckBudgets(const OrchestratorStats& stats) {
+  const Budgets& limit = config_.budgets;
+  const auto within = [&](const char* what, int64_t told, int64_t low, int64_t high,
+                          int64_t budget) {
+    if (told < low || told > high) {
+      Fail("4", "stats say ", what, " ", told, ", the books say ", low,
+           low == high ? "" : absl::StrCat(" to ", high));
+    } else if (told > budget) {
+      Fail("4", what, " ", told, " > ", budget);
+    }
+  };
+  int64_t kv_low = 0, kv_high = 0, reserve_embedding = 0, reserve_pixels = 0, reserve_units = 0;
+  // A whole-request gate reserves ahead of what can be seen.
+  const bool ahead = config_.policy.gate == Gate::kWholeRequest ||
+                     config_.policy.trigger != EncodeTrigger::kOnArrival;
+  for (const auto& request : requests_) {
+    if (request->scheduled > 0) {
+      if (KvTouched(*request)) kv_low += KvNeed(*request);
+      kv_high += KvNeed(*request);
+    } else if (config_.policy.trigger != EncodeTrigger::kOnArrival) {
+      kv_high += KvNeed(*request);  // entered, and its micro-batch waits for an encode
+    }
+    if (!ahead) continue;
+    for (int32_t u = 0; u < request->shape.num_units(); ++u) {
+      const ShadowUnit& unit = request->units[u];
+      const UnitPlan& plan = request->shape.plan().units[u];
+      if (!unit.embedding_held && !unit.embedding_released) {
+        reserve_embedding += plan.embedding_bytes;
+        reserve_units += 1;
+      }
+      if (!unit.pixels_held && !unit.pixels_released) reserve_pixels += plan.pixel_bytes;
+    }
+  }
+  within("embedding bytes", stats.embedding_bytes, embedding_bytes_,
+         embedding_bytes_ + reserve_embedding, limit.embedding_bytes);
+  within("pixel bytes", stats.pixel_bytes, pixel_bytes_, pixel_bytes_ + reserve_pixels,
+         limit.pixel_bytes);
+  within("units in flight", stats.units_in_flight, units_held_, units_held_ + reserve_units,
+         limit.units_in_flight);
+  within("KV blocks", stats.kv_blocks_used, kv_low, kv_high, limit.kv_blocks);
+  within("peak embedding bytes", stats.peak_embedding_bytes, stats.embedding_bytes,
+         limit.embedding_bytes, limit.embedding_bytes);
+  within("peak pixel bytes", stats.peak_pixel_bytes, stats.pixel_bytes, limit.pixel_bytes,
+         limit.pixel_bytes);
+  within("peak KV blocks", stats.peak_kv_blocks_used, stats.kv_blocks_used, limit.kv_blocks,
+         limit.kv_blocks);
+}
+
+void ShadowModel::CheckStats(const OrchestratorStats& stats, bool idle) {
+  const auto same = [&](const char* what, int64_t told, int64_t own) {
+    if (told != own) Fail("6", "stats say ", what, " ", told, ", the books say ", own);
+  };
+  same("open requests", stats.open_requests, open_);
+  same("lingering requests", stats.lingering_requests, known_requests() - open_);
+  same("accepted", stats.accepted, accepted_);
+  same("finished", stats.finished, finished_);
+  same("failed", stats.failed, failed_);
+  same("cancelled", stats.cancelled, cancelled_);
+  same("refused", stats.refused, refused_);
+  same("encode batches", stats.encode_batches, encode_batches_);
+  same("micro-batches", stats.micro_batches, micro_batches_);
+  same("idle", idle, requests_.empty());
+  if (stats.stale_tokens < stale_low_ || stats.stale_tokens > stale_high_) {
+    Fail("6", "stats say stale tokens ", stats.stale_tokens, ", the books say ", stale_low_);
+  }
+  // Input bytes are counted for open requests; those that linger may still be read.
+  int64_t input_high = 0;
+  for (const auto& request : requests_) input_high += request->shape.plan().input_bytes;
+  if (stats.input_bytes < input_bytes_ || stats.input_bytes > input_high) {
+    Fail("4", "stats say input bytes ", stats.input_bytes, ", the books say ", input_bytes_);
+  }
+}
+
+// The oldest request that has not entered is held up by nothing but KV blocks, unless requests that
+// have ended still hold places.
+bool ShadowModel::OldestFirst(const ShadowRequest& request) const {
+  for (const auto& other : requests_) {
+    if (Running(*other)) continue;
+    for (const ShadowUnit& unit : other->units) {
+      if (unit.embedding_held || unit.pixels_held) return false;
+    }
+  }
+  for (const auto& other : requests_) {
+    if (other.get() == &request) return true;
+    if (Running(*other) && other->scheduled == 0) return false;
+  }
+  return true;
+}
+
+void ShadowModel::CheckWork() {
+  if (any_stage_lost_) return;
+  const int32_t worker = stage_worker_[0];
+  if (OutOn(worker) >= config_.workers[worker].depth) return;
+  if (static_cast<int32_t>(batches_.size()) >= max_micro_batches_) return;
+  int64_t kv_free = config_.budgets.kv_blocks;
+  bool all_encoded = true;
+  for (const auto& request : requests_) {
+    if (request->scheduled > 0) kv_free -= KvNeed(*request);
+    all_encoded &= !Running(*request) || request->units_encoded == request->shape.num_units();
+  }
+  // The stage may have to wait for an encode of its own worker.
+  if (config_.policy.trigger != EncodeTrigger::kOnArrival && !all_encoded) return;
+  const Budgets& limit = config_.budgets;
+  const bool any_room = limit.embedding_bytes == INT64_MAX && limit.pixel_bytes == INT64_MAX &&
+                        limit.units_in_flight == INT64_MAX;
+  for (const auto& request : requests_) {
+    if (!MayTake(*request)) continue;
+    const bool entered = request->scheduled > 0;
+    if (entered || ((any_room || OldestFirst(*request)) && KvNeed(*request) <= kv_free)) {
+      return Fail("2", "stage 0 is left without a micro-batch, but r", request->id(),
+                  " could give ", request->frontier - request->scheduled, " tokens");
+    }
+    if (!entered) return;  // it closes the entry for all behind it; the entered ones came before
+  }
+}
+
+void ShadowModel::CheckStages() {
+  for (const ShadowMicroBatch& batch : batches_) {
+    if (batch.out) continue;
+    if (batch.failed) return Fail("6", "mb", batch.number, " has failed, but was not dropped");
+    if (any_stage_lost_) continue;
+    const int32_t worker = stage_worker_[batch.stage + 1];
+    if (OutOn(worker) < config_.workers[worker].depth) {
+      return Fail("2", "mb", batch.number, " waits for stage ", batch.stage + 1,
+                  ", which has a free slot");
+    }
+  }
+}
+
+// Which limit, alone, keeps work from being issued.
+void ShadowModel::NoteBlocked() {
+  const Budgets& limit = config_.budgets;
+  for (const auto& request : requests_) {
+    if (!Running(*request)) continue;
+    for (const int32_t u : request->shape.prompt_order()) {
+      const ShadowUnit& unit = request->units[u];
+      if (unit.state != ShadowUnit::State::kWaiting || unit.attempts > 0) continue;
+      const UnitPlan& plan = request->shape.plan().units[u];
+      const bool lanes = config_.prepare_lanes > 0;
+      const bool embedding = embedding_bytes_ + plan.embedding_bytes > limit.embedding_bytes;
+      const bool pixels = pixel_bytes_ + plan.pixel_bytes > limit.pixel_bytes;
+      const bool units = units_held_ + 1 > limit.units_in_flight;
+      const bool no_lane = lanes && Preparing() >= config_.prepare_lanes;
+      if (embedding + pixels + units + no_lane != 1) break;
+      Hit(embedding ? Reached::kBlockedByEmbeddingBytes
+          : pixels  ? Reached::kBlockedByPixelBytes
+          : units   ? Reached::kBlockedByUnits
+                    : Reached::kBlockedByLanes);
+      break;
+    }
+    break;
+  }
+  const int32_t worker = stage_worker_[0];
+  if (lost_[worker] || OutOn(worker) >= config_.workers[worker].depth) return;
+  int64_t kv_used = 0;
+  for (const auto& request : requests_) {
+    if (request->scheduled > 0) kv_used += KvNeed(*request);
+  }
+  for (const auto& request : requests_) {
+    if (!MayTake(*request)) continue;
+    if (static_cast<int32_t>(batches_.size()) >= max_micro_batches_) {
+      return Hit(Reached::kBlockedByInFlightLimit);
+    }
+    if (request->scheduled == 0 && kv_used + KvNeed(*request) > limit.kv_blocks) {
+      return Hit(Reached::kBlockedByKvBlocks);
+    }
+  }
+}
+
+}  // namespace rserve::test
