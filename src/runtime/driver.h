@@ -51,6 +51,9 @@ class Driver final : private ActionSink {
   // executor holds an action.
   void Run();
 
+  // A round has failed (see above). Once Run has returned.
+  bool failed() const { return failed_; }
+
   OrchestratorStats stats() const;  // as of the last round [any-thread]
 
  private:

@@ -59,7 +59,13 @@ class Engine::Impl {
         driver_({*orchestrator_, *executor_, inbox_, *events_, workers_, media_, logger_, trace_}) {
   }
 
-  ~Impl() { inbox_->Stop(); }
+  ~Impl() {
+    inbox_->Stop();
+    driver_thread_.reset();
+    // A step that ran out of memory can leave a hash table in a state that even its destructor
+    // cannot stand (Abseil's are not exception-safe). Better lost than freed wrongly.
+    if (driver_.failed()) static_cast<void>(orchestrator_.release());
+  }
 
   // May throw; the object can then only be destroyed.
   void StartThreads(const EngineOptions& options) {
@@ -78,7 +84,7 @@ class Engine::Impl {
   const std::function<void(const TraceSpan&)> trace_;
   const runtime::Logger logger_;
   const std::unique_ptr<Executor> executor_;
-  const std::unique_ptr<Orchestrator> orchestrator_;
+  std::unique_ptr<Orchestrator> orchestrator_;
   const std::unique_ptr<runtime::EventQueue> events_;
   const std::shared_ptr<runtime::Inbox> inbox_;
   std::vector<std::unique_ptr<runtime::Worker>> workers_;

@@ -33,7 +33,7 @@ void CheckStillServes(EngineFixture& f) {
 
 TEST_CASE("A failing action fails its request with the executor's status") {
   const std::string action = GENERATE(as<std::string>{}, "prepare 1:0", "prepare 1:1", "encode 1:0",
-                                      "encode 1:1", "forward s0", "forward s1", "forward s1 1[8");
+                                      "encode 1:1", "forward s0", "forward s1", "forward s1 1[2,");
   CAPTURE(action);
   EngineFixture f(WithPreparation());
   f.gate().Set("", Behaviour::kFinish);
@@ -107,7 +107,6 @@ TEST_CASE("A first token that cannot be had fails its request and not its neighb
   } else {
     f.gate().SetStatus("take 2", absl::InternalError("no logits"));
   }
-  f.gate().Set("forward s0 0", Behaviour::kFinish);
   REQUIRE(f.engine().Submit(TextPlan(9, 8), 0).ok());
   f.gate().Await("forward s0 9[0,8)");
   for (RequestId id : {1, 2, 3}) REQUIRE(f.engine().Submit(TextPlan(id, 2), 0).ok());

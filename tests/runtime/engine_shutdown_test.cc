@@ -87,7 +87,7 @@ TEST_CASE("Destruction waits for completions that are out, whoever reports them"
   std::thread destroyer([&] { engine.reset(); });
   gate->Release("forward s0 1[0,2)");
   CHECK_FALSE(gate->Began("forget 1"));
-  gate->Release("encode 1:0");
+  gate->Open();
   destroyer.join();
   CHECK(gate->Began("forget 1"));
   CHECK(gate->violations() == Lines{});

@@ -1,0 +1,28 @@
+// In a file of its own, so that no compiler inlines one half of a new and delete pair.
+
+#include "tests/runtime/failing_new.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+thread_local int64_t allocations_left = 0;  // until one fails; 0: none will
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  if (allocations_left > 0 && --allocations_left == 0) throw std::bad_alloc();
+  void* const memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace rserve::testing {
+
+void FailAllocation(int64_t n) { allocations_left = n; }
+bool AllocationToFail() { return allocations_left > 0; }
+
+}  // namespace rserve::testing

@@ -1,0 +1,17 @@
+// operator new, replaced for the whole program, that fails once on demand.
+
+#ifndef RSERVE_TESTS_RUNTIME_FAILING_NEW_H_
+#define RSERVE_TESTS_RUNTIME_FAILING_NEW_H_
+
+#include <cstdint>
+
+namespace rserve::testing {
+
+// The calling thread's n-th allocation from now on throws std::bad_alloc; n at least 1.
+void FailAllocation(int64_t n);
+// Whether the calling thread has an allocation still to fail.
+bool AllocationToFail();
+
+}  // namespace rserve::testing
+
+#endif  // RSERVE_TESTS_RUNTIME_FAILING_NEW_H_
