@@ -15,9 +15,10 @@ namespace rserve::capi {
 
 namespace {
 
-constexpr uint32_t kKnownRequestFlags =
-    RSERVE_REQUEST_F_KEEP_LOGITS | RSERVE_REQUEST_F_KEEP_EMBEDDINGS |
-    RSERVE_REQUEST_F_NO_IMAGE_MARKERS | RSERVE_REQUEST_F_CHAT | RSERVE_REQUEST_F_NO_DETAIL;
+constexpr uint32_t kKnownRequestFlags = RSERVE_REQUEST_F_KEEP_LOGITS |
+                                        RSERVE_REQUEST_F_KEEP_EMBEDDINGS |
+                                        RSERVE_REQUEST_F_NO_IMAGE_MARKERS | RSERVE_REQUEST_F_CHAT |
+                                        RSERVE_REQUEST_F_NO_DETAIL | RSERVE_REQUEST_F_NUMBER_IMAGES;
 static_assert(RSERVE_LAYOUT_RGB8 == static_cast<int>(PixelLayout::kRgb8));
 
 absl::Status InPart(size_t index, const std::string& what) {
@@ -109,7 +110,8 @@ absl::StatusOr<std::vector<RequestPart>> ReadParts(const std::vector<rserve_part
   return parts;
 }
 
-absl::StatusOr<std::vector<RequestPart>> ReadChat(const std::vector<rserve_part>& from) {
+absl::StatusOr<std::vector<RequestPart>> ReadChat(const std::vector<rserve_part>& from,
+                                                  bool number_images) {
   std::vector<ChatMessage> messages;
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i].type == RSERVE_PART_ROLE) {
@@ -124,7 +126,7 @@ absl::StatusOr<std::vector<RequestPart>> ReadChat(const std::vector<rserve_part>
     if (messages.empty()) messages.push_back({"user", {}});
     messages.back().content.push_back(*std::move(part));
   }
-  return RenderChat(std::move(messages));
+  return RenderChat(std::move(messages), number_images);
 }
 
 absl::StatusOr<TimeNs> Deadline(int64_t timeout_ns) {
@@ -152,8 +154,13 @@ absl::StatusOr<ModelRequest> ReadRequest(const rserve_request* request) {
   if (!deadline.ok()) return deadline.status();
   absl::StatusOr<std::vector<rserve_part>> raw = CopyParts(r);
   if (!raw.ok()) return raw.status();
+  const bool chat = (r.flags & RSERVE_REQUEST_F_CHAT) != 0;
+  const bool number_images = (r.flags & RSERVE_REQUEST_F_NUMBER_IMAGES) != 0;
+  if (number_images && !chat) {
+    return absl::InvalidArgumentError("RSERVE_REQUEST_F_NUMBER_IMAGES needs RSERVE_REQUEST_F_CHAT");
+  }
   absl::StatusOr<std::vector<RequestPart>> parts =
-      (r.flags & RSERVE_REQUEST_F_CHAT) != 0 ? ReadChat(*raw) : ReadParts(*raw);
+      chat ? ReadChat(*raw, number_images) : ReadParts(*raw);
   if (!parts.ok()) return parts.status();
 
   ModelRequest out;

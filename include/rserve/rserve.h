@@ -332,6 +332,9 @@ typedef struct rserve_part {
 #define RSERVE_REQUEST_F_CHAT 0x8u
 #define RSERVE_REQUEST_F_NO_DETAIL 0x10u /* acknowledged by the poll of its terminal event */
 
+/** With CHAT: "Picture 1: " before the first picture, and so on. */
+#define RSERVE_REQUEST_F_NUMBER_IMAGES 0x20u
+
 typedef struct rserve_request {
   uint32_t struct_size;
   uint32_t part_size; /* sizeof(rserve_part), set by RSERVE_REQUEST_INIT */

@@ -126,8 +126,11 @@ struct ChatMessage {
 };
 // Writes the Qwen2-VL chat template around the messages, which ends with the assistant's turn. A
 // system message is added when the first message is none. What users wrote stays user text.
-// INVALID_ARGUMENT names the message: none at all, another role, a part that is no text or picture.
-absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages);
+// With `number_images` "Picture 1: " stands before the first picture, and so on, as models that are
+// asked about one of several were trained. INVALID_ARGUMENT names the message: none at all, another
+// role, a part that is no text or picture.
+absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages,
+                                                    bool number_images = false);
 
 // How the first token is chosen. The same numbers and logits give the same token, always.
 struct Sampling {

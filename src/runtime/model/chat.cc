@@ -27,7 +27,8 @@ RequestPart FromPromptPart(model::PromptPart part) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages) {
+absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages,
+                                                    bool number_images) {
   std::vector<RequestPart> images;
   std::vector<model::ChatMessage> chat;
   for (size_t m = 0; m < messages.size(); ++m) {
@@ -47,7 +48,9 @@ absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> mes
       }
     }
   }
-  auto rendered = model::RenderChat(chat, model::ChatOptions());
+  model::ChatOptions options;
+  options.add_vision_id = number_images;
+  auto rendered = model::RenderChat(chat, options);
   if (!rendered.ok()) return rendered.status();
   std::vector<RequestPart> parts(rendered->parts.size());
   for (size_t k = 0; k < rendered->image_parts.size(); ++k) {

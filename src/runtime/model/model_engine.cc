@@ -28,6 +28,8 @@ using runtime::UnitState;
 
 namespace {
 
+constexpr int32_t kLogInfo = 1;
+
 // Takes over what is borrowed, copies the rest.
 ImageSource MakeSource(const RequestPart& part, const runtime::PlannedImage& image) {
   ImageSource source;
@@ -161,6 +163,13 @@ absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOpti
     if (!worker.cores.empty()) cores.push_back(worker.cores.front());
   }
   engine_options.trace = std::move(options.trace);
+  if (options.log) {
+    const ModelInfo& info = impl->info;
+    options.log(kLogInfo,
+                absl::StrCat("loaded ", options.model_path, ": ", info.weight_bytes,
+                             " bytes of weights in ", info.load_seconds, " s, ", info.topology,
+                             ", ", impl->config.limits.kv_tokens, " KV tokens"));
+  }
   engine_options.log = std::move(options.log);
   auto engine = Engine::Create(std::move(engine_options), std::move(executor));
   if (!engine.ok()) return engine.status();
