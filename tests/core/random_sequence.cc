@@ -78,7 +78,7 @@ struct Mood {
 
 Mood RandomMood(Rng& rng) {
   Mood mood;
-  mood.main_inputs = static_cast<int32_t>(rng.In(50, 150));
+  mood.main_inputs = static_cast<int32_t>(rng.In(60, 180));
   mood.max_open = rng.In(1, 9);
   mood.submit_percent = static_cast<int32_t>(rng.In(5, 30));
   mood.fail_percent = static_cast<int32_t>(rng.Pick({0, 0, 0, 3, 15}));
@@ -114,7 +114,11 @@ class Sequence {
     }
     if (options_.log) model_->log.text = ConfigText(setup_.config) + "\n";
     const size_t head = model_->log.text.size();
-    while (ok_ && result_.inputs < mood_.main_inputs) RandomStep();
+    while (ok_ && result_.inputs < mood_.main_inputs) {
+      RandomStep();
+      const bool over = model_->draining() || model_->worker_lost();
+      if (over && model_->open_requests() == 0 && rng_.Percent(10)) break;
+    }
     Rest();
     if (ok_ && options_.replay) {
       Replay(absl::string_view(model_->log.text).substr(head));

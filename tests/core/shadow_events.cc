@@ -159,8 +159,6 @@ void ShadowModel::OnTerminal(const EventAction& event, ShadowRequest* request) {
     if (!late && !told && !request->may_fail_any) {
       return Fail("6", "r", id, " failed without a cause: ", event.status->ToString());
     }
-    if (late && !told)
-      Hit(static_cast<Reached>(static_cast<int32_t>(Reached::kDeadlineQueued) + Phase(*request)));
     failed_ += 1;
   }
   CheckTimes(event, *request);

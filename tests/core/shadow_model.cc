@@ -30,6 +30,11 @@ bool ShadowModel::Step(Orchestrator& orchestrator, TimeNs now_ns, std::vector<In
   submits_.clear();
   lost_now_ = false;
   for (const Input& input : inputs) Apply(orchestrator, input);
+  for (auto& request : requests_) {
+    if (!request->open() || request->must_end || !DeadlinePassed(*request)) continue;
+    request->must_end = true;
+    Hit(static_cast<Reached>(static_cast<int32_t>(Reached::kDeadlineQueued) + Phase(*request)));
+  }
   orchestrator.Step(now_ns, absl::MakeSpan(inputs), *this);
   if (violation_.empty()) CheckStep(orchestrator);
   return violation_.empty();
