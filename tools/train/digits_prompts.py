@@ -22,31 +22,34 @@ class Packed:
     is_image: torch.Tensor  # [batch, length]
     features: torch.Tensor  # [image tokens, hidden], in reading order
     targets: torch.Tensor  # [batch, length], the next token or IGNORE
+    numbers: torch.Tensor  # [batch, length], the picture (from 0) shown or asked about, or IGNORE
 
 
 class _Row:
     """One row under construction."""
 
     def __init__(self):
-        self.ids, self.positions, self.segments, self.targets = [], [], [], []
+        self.ids, self.positions, self.segments = [], [], []
+        self.targets, self.numbers = [], []
         self.next_position = 0
+
+    def _add(self, token, position, segment, number=IGNORE):
+        self.ids.append(token)
+        self.positions.append(position)
+        self.segments.append(segment)
+        self.targets.append(IGNORE)
+        self.numbers.append(number)
 
     def add_text(self, ids, segment):
         for offset, token in enumerate(ids):
-            self.ids.append(token)
-            self.positions.append((self.next_position + offset,) * 3)
-            self.segments.append(segment)
-            self.targets.append(IGNORE)
+            self._add(token, (self.next_position + offset,) * 3, segment)
         self.next_position += len(ids)
 
-    def add_image(self, token, rows, columns):
+    def add_image(self, token, rows, columns, number):
         start = self.next_position
         for row in range(rows):
             for column in range(columns):
-                self.ids.append(token)
-                self.positions.append((start, start + row, start + column))
-                self.segments.append(0)
-                self.targets.append(IGNORE)
+                self._add(token, (start, start + row, start + column), 0, number - 1)
         self.next_position += max(rows, columns)
 
 
@@ -77,7 +80,7 @@ class PromptPacker:
         row.add_text(self.head, 0)
         for number, (_, rows, columns, _, _) in enumerate(pictures, start=1):
             row.add_text(self.before[number], 0)
-            row.add_image(self.image_token, rows, columns)
+            row.add_image(self.image_token, rows, columns, number)
             row.add_text(self.after, 0)
         start = row.next_position
         for segment, (kind, number) in enumerate(asked, start=1):
@@ -87,6 +90,7 @@ class PromptPacker:
             row.next_position = start
             row.add_text(self.asked[kind, number] + reply, segment)
             row.targets[-2:] = [reply[0], self.end]
+            row.numbers[-2] = number - 1
         return row
 
     def pack(self, prompts, questions, gen):
@@ -113,4 +117,5 @@ class PromptPacker:
         seen = (segments.unsqueeze(1) == 0) | (segments.unsqueeze(1) == segments.unsqueeze(2))
         mask = (seen & torch.ones(length, length, dtype=torch.bool).tril()).unsqueeze(1)
         targets = padded([row.targets for row in rows], IGNORE)
-        return Packed(ids, positions, mask, ids == self.image_token, features, targets)
+        numbers = padded([row.numbers for row in rows], IGNORE)
+        return Packed(ids, positions, mask, ids == self.image_token, features, targets, numbers)

@@ -18,6 +18,8 @@ from digits_model import IMAGE_MEAN, IMAGE_STD
 from digits_prompts import PromptPacker
 
 PATCH_AREA = 4  # patches merged into one language model token
+EMBEDDING_SCALE = 0.2  # root mean square of what enters the language model
+FIRST_PICTURES = 4  # most pictures of a prompt until they are understood
 
 
 class PictureSource:
@@ -117,20 +119,21 @@ class Schedule:
         self.optimizer.step()
 
 
-def train_vision(visual, splits, steps, seed, batch=96, log=print):
+def train_vision(visual, splits, steps, seed, small=0.0, peak=1e-3, batch=96, log=print):
     """Teaches the vision tower digits and colours through a throw-away linear head.
 
-    It starts on the smallest pictures only: they cost least and get it off the ground soonest.
+    The first `small` part of the steps shows the smallest pictures only: they cost least and get the
+    tower off the ground soonest.
     """
     width = visual.config.out_hidden_size
     heads = nn.Linear(width, len(DIGIT_NAMES) + len(COLOUR_NAMES))
     parameters = list(visual.parameters()) + list(heads.parameters())
-    schedule = Schedule([{"params": parameters, "lr": 1.5e-3}], steps)
+    schedule = Schedule([{"params": parameters, "lr": peak}], steps)
     source = PictureSource(splits["train"], True, seed)
     started = time.time()
     for step in range(steps):
         loss = 0.0
-        sizes = SMALL_SIZES if step < 0.4 * steps else SIZES
+        sizes = SMALL_SIZES if step < small * steps else SIZES
         for patches, rows, columns, digits, colours in source.draw(batch, sizes):
             logits = heads(vision_features(visual, patches, rows, columns).mean(1))
             digit_loss = F.cross_entropy(logits[:, :10], digits, reduction="sum", label_smoothing=0.05)
@@ -168,17 +171,34 @@ def _picture_pool(visual, source, count):
 
 
 def _forward(model, packed):
-    """Logits at the target positions of a packed batch."""
+    """Logits at the target positions of a packed batch, and all hidden states."""
     language = model.model.language_model
     embeds = language.embed_tokens(packed.ids)
     embeds = embeds.masked_scatter(packed.is_image.unsqueeze(-1), packed.features)
-    hidden = language(
+    output = language(
         inputs_embeds=embeds,
         position_ids=packed.positions,
         attention_mask={"full_attention": packed.mask},
         use_cache=False,
-    ).last_hidden_state
-    return model.lm_head(hidden[packed.targets >= 0])
+        output_hidden_states=True,
+    )
+    return model.lm_head(output.last_hidden_state[packed.targets >= 0]), output.hidden_states
+
+
+@torch.no_grad()
+def _balance_scales(model, pictures):
+    """Brings picture features and token embeddings to the same scale before they meet.
+
+    The classifier leaves features some 40 times larger than fresh embeddings; what the first layers
+    add to them (such as the number of the picture) would drown.
+    """
+    merger = model.model.visual.merger.mlp[-1]
+    features = torch.cat([entry[0] for entry in _picture_pool(model.model.visual, pictures, 500)])
+    factor = EMBEDDING_SCALE / features.pow(2).mean().sqrt()
+    merger.weight *= factor
+    merger.bias *= factor
+    embeddings = model.model.language_model.embed_tokens.weight
+    embeddings *= EMBEDDING_SCALE / embeddings.pow(2).mean().sqrt()
 
 
 class PromptSource:
@@ -209,29 +229,36 @@ class PromptSource:
 def train_language(model, tokenizer, splits, steps, seed, prompts=16, questions=8, log=print):
     """Trains the language model to look up the answer; the vision tower stays as it is.
 
-    Prompts start with up to 2 pictures; one more is allowed whenever most answers are right.
+    Prompts start with up to 4 pictures; twice as many are allowed whenever most answers are right.
+    A throw-away head on the middle layer names the picture a token belongs to or asks about: without
+    that hint the look-up takes many times longer to appear.
     """
+    torch.manual_seed(seed)
     packer = PromptPacker(tokenizer)
-    source = PromptSource(model, packer, PictureSource(splits["train"], True, seed))
-    parameters = list(model.model.language_model.parameters())
+    pictures = PictureSource(splits["train"], True, seed)
+    _balance_scales(model, pictures)
+    source = PromptSource(model, packer, pictures)
+    number_head = nn.Linear(model.config.text_config.hidden_size, MAX_PICTURES)
+    parameters = [*model.model.language_model.parameters(), *number_head.parameters()]
     schedule = Schedule([{"params": parameters, "lr": 2e-3}], steps)
-    most, recent, started = 2, 0.0, time.time()
+    most, recent, started = FIRST_PICTURES, 0.0, time.time()
     for step in range(steps):
         packed = source.draw(source.draw_counts(prompts, most), questions)
-        logits = _forward(model, packed)
+        logits, hidden = _forward(model, packed)
         targets = packed.targets[packed.targets >= 0]
         loss = F.cross_entropy(logits, targets)
-        schedule.step(step, loss)
+        named = F.cross_entropy(number_head(hidden[2]).flatten(0, 1), packed.numbers.flatten())
+        schedule.step(step, loss + 0.5 * named)
         # Even targets are answers, odd ones the end of the turn.
         right = (logits.argmax(-1) == targets)[::2].float().mean().item()
         recent = 0.9 * recent + 0.1 * right
         if recent > 0.9 and most < MAX_PICTURES:
-            most, recent = most + 1, 0.8
+            most, recent = 2 * most, 0.5
         if step % 50 == 49 or step == steps - 1:
             table = language_accuracy(model, packer, splits["validation"], seed + 1)
             log(
                 f"language {step + 1}/{steps} up to {most} pictures, loss {loss.item():.4f} "
-                + f"right {recent:.3f}, validation "
+                + f"named {named.item():.3f} right {recent:.3f}, validation "
                 + " ".join(f"{n}:{d:.3f}/{c:.3f}" for n, (d, c) in table.items())
                 + f" ({time.time() - started:.0f} s)"
             )
@@ -244,7 +271,7 @@ def language_accuracy(model, packer, digits, seed, prompts=16, numbers=(1, 2, 4,
     table = {}
     for number in numbers:
         packed = source.draw([number] * prompts, 2 * number)
-        guesses = _forward(model, packed).argmax(-1)
+        guesses = _forward(model, packed)[0].argmax(-1)
         targets = packed.targets[packed.targets >= 0]
         scores = []
         for kind in ("digit", "colour"):
