@@ -68,6 +68,12 @@ enum class Reached : int32_t {
   // Ways to run.
   kFinishedTextOnly,
   kFinishedWithItems,
+  kFinishedWholeRequestGate,
+  kFinishedOneRequestSharing,
+  kFinishedOneChunkInFlight,
+  kFinishedEncodeOnFirstChunk,
+  kFinishedEncodeOnChunk,
+  kFinishedEncodeAllAtOnce,
   kAtomicSpanTaken,
   kRepeatedRowsTaken,
   kLateReader,

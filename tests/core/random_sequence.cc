@@ -345,6 +345,12 @@ class Sequence {
   }
 
   void Replay(absl::string_view first) {
+    // Abseil's tables iterate by the pages they lie on. The ballast uses up what the heap would
+    // hand out again, so that the second orchestrator's tables lie elsewhere.
+    std::vector<std::unique_ptr<char[]>> ballast;
+    for (size_t i = 0; i < 512; ++i) {
+      ballast.push_back(std::make_unique<char[]>(16 + i % 64 * 16));
+    }
     auto again = Orchestrator::Create(setup_.config);
     ActionLog log;
     for (Recorded& step : recorded_) {

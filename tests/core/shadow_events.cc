@@ -143,6 +143,15 @@ void ShadowModel::OnTerminal(const EventAction& event, ShadowRequest* request) {
     }
     finished_ += 1;
     Hit(plan.num_items > 0 ? Reached::kFinishedWithItems : Reached::kFinishedTextOnly);
+    const Policy& policy = config_.policy;
+    if (plan.num_items > 0) {
+      if (policy.gate == Gate::kWholeRequest) Hit(Reached::kFinishedWholeRequestGate);
+      if (policy.sharing == Sharing::kOneRequest) Hit(Reached::kFinishedOneRequestSharing);
+      if (policy.one_chunk_in_flight) Hit(Reached::kFinishedOneChunkInFlight);
+      if (policy.encode_batch_tokens == kEncodeAll) Hit(Reached::kFinishedEncodeAllAtOnce);
+      if (policy.trigger == EncodeTrigger::kOnFirstChunk) Hit(Reached::kFinishedEncodeOnFirstChunk);
+      if (policy.trigger == EncodeTrigger::kOnChunk) Hit(Reached::kFinishedEncodeOnChunk);
+    }
     int64_t bytes = 0;
     for (const UnitPlan& unit : plan.units) bytes += unit.embedding_bytes;
     if (bytes > config_.budgets.embedding_bytes) Hit(Reached::kLargerThanEmbeddingBudget);

@@ -170,6 +170,7 @@ class ShadowModel : public ActionSink {
   void CheckBudgets(const OrchestratorStats& stats);
   void CheckStats(const OrchestratorStats& stats, bool idle);
   void CheckWork();
+  void CheckEncoders();
   void CheckStages();
   void NoteBlocked();
 

@@ -18,6 +18,7 @@ void ShadowModel::CheckStep(const Orchestrator& orchestrator) {
   if (violation_.empty()) CheckBudgets(stats);
   if (violation_.empty()) CheckStats(stats, orchestrator.idle());
   if (violation_.empty()) CheckWork();
+  if (violation_.empty()) CheckEncoders();
   if (violation_.empty()) CheckStages();
   if (!violation_.empty()) return;
   if (out_.empty() && (open_ > 0 || !batches_.empty())) {
@@ -194,6 +195,41 @@ void ShadowModel::CheckWork() {
                   " could give ", request->frontier - request->scheduled, " tokens");
     }
     if (!entered) return;  // it closes the entry for all behind it; the entered ones came before
+  }
+}
+
+// C never waits for what cannot come (encoder_scheduler.h): where no budget is in the way, lanes
+// and encoders of their own are idle only if there is nothing to prepare, to encode or to wait for.
+void ShadowModel::CheckEncoders() {
+  const Budgets& limit = config_.budgets;
+  if (config_.policy.trigger != EncodeTrigger::kOnArrival || limit.embedding_bytes != INT64_MAX ||
+      limit.pixel_bytes != INT64_MAX || limit.units_in_flight != INT64_MAX) {
+    return;
+  }
+  bool free_encoder = false;
+  for (size_t w = 0; w < config_.workers.size(); ++w) {
+    const WorkerSpec& worker = config_.workers[w];
+    free_encoder |= worker.encoder && worker.stage < 0 && !lost_[w] &&
+                    OutOn(static_cast<int32_t>(w)) < worker.depth;
+  }
+  const bool lanes = config_.prepare_lanes > 0;
+  const bool free_lane = lanes && Preparing() < config_.prepare_lanes;
+  if (!free_encoder && !free_lane) return;
+  for (const auto& request : requests_) {
+    if (!MustKeep(*request)) continue;
+    int32_t waiting = 0, prepared = 0, preparing = 0;
+    for (const ShadowUnit& unit : request->units) {
+      waiting += unit.state == ShadowUnit::State::kWaiting;
+      prepared += unit.state == ShadowUnit::State::kPrepared;
+      preparing += unit.state == ShadowUnit::State::kPreparing;
+    }
+    if (free_lane && waiting > 0) {
+      return Fail("E", "a lane is idle, but r", request->id(), " has units to prepare");
+    }
+    const bool at_hand = lanes ? prepared > 0 && waiting + preparing == 0 : waiting > 0;
+    if (free_encoder && at_hand && (Preparing() == 0 || !config_.policy.encode_across_requests)) {
+      return Fail("E", "an encoder is idle, but r", request->id(), " has units to encode");
+    }
   }
 }
 
