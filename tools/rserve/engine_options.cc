@@ -1,0 +1,185 @@
+#include "tools/rserve/engine_options.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "tools/rserve/progress.h"
+
+namespace rserve::tool {
+namespace {
+
+constexpr int64_t kMaxWorkers = 1024;
+
+bool ParseCount(absl::string_view text, int64_t* count) {
+  return absl::SimpleAtoi(text, count) && *count >= 1 && *count <= kMaxWorkers;
+}
+
+}  // namespace
+
+absl::StatusOr<Topology> ParseTopology(absl::string_view text) {
+  const absl::Status malformed = absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is not a topology like TP1+E1, PP3+E1 or PP4 (stages, then encoders)"));
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '+');
+  absl::string_view stages = parts[0];
+  int64_t stage_count = 0, encoder_count = 0;
+  if (absl::ConsumePrefix(&stages, "TP")) {
+    if (!ParseCount(stages, &stage_count)) return malformed;
+    if (stage_count != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", text, "' asks for tensor parallelism over ", stage_count,
+          " devices; the CPU backend has none: use TP1 with more threads, or PP", stage_count));
+    }
+  } else if (!absl::ConsumePrefix(&stages, "PP") || !ParseCount(stages, &stage_count)) {
+    return malformed;
+  }
+  if (parts.size() == 2) {
+    absl::string_view encoders = parts[1];
+    if (!absl::ConsumePrefix(&encoders, "E") || !ParseCount(encoders, &encoder_count)) {
+      return malformed;
+    }
+  } else if (parts.size() > 2) {
+    return malformed;
+  }
+  Topology topology;
+  topology.stages = static_cast<int32_t>(stage_count);
+  topology.encoders = static_cast<int32_t>(encoder_count);
+  topology.name = std::string(text);
+  return topology;
+}
+
+std::string SchemeText(Scheme scheme) { return std::string(SchemeName(scheme)); }
+
+absl::StatusOr<int64_t> ParseEncodeBatch(absl::string_view text) {
+  if (text == "all") return kEncodeAll;
+  int64_t tokens = 0;
+  if (!absl::SimpleAtoi(text, &tokens) || tokens < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("encode batch '", text, "' is not a number of tokens from 1, or all"));
+  }
+  return tokens;
+}
+
+std::string EncodeBatchName(int64_t tokens) {
+  return tokens == kEncodeAll ? "all" : absl::StrCat(tokens);
+}
+
+absl::StatusOr<int64_t> ParseTokenBudget(absl::string_view text) {
+  int64_t tokens = 0;
+  if (!absl::SimpleAtoi(text, &tokens) || tokens < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("token budget '", text, "' is not a number of tokens from 1"));
+  }
+  return tokens;
+}
+
+std::string EngineCase::ToString() const {
+  return absl::StrCat(SchemeText(scheme), " ", topology.name, " C=", EncodeBatchName(encode_batch),
+                      " B=", token_budget);
+}
+
+void AddCaseFlags(OptionTable* table, EngineCase* engine_case) {
+  table->Section("Scheme");
+  table->Custom("scheme", "NAME", SchemeText(engine_case->scheme),
+                "rserve, rserve_intra, epd or colocated", [engine_case](absl::string_view text) {
+                  const auto scheme = ParseScheme(std::string(text));
+                  if (scheme.ok()) engine_case->scheme = *scheme;
+                  return scheme.status();
+                });
+  table->Custom("topology", "NAME", engine_case->topology.name,
+                "pipeline stages and encoder workers: TP1+E1, PP3+E1, PP2+E2",
+                [engine_case](absl::string_view text) {
+                  auto topology = ParseTopology(text);
+                  if (topology.ok()) engine_case->topology = *std::move(topology);
+                  return topology.status();
+                });
+  table->Custom("encode-batch", "C", EncodeBatchName(engine_case->encode_batch),
+                "pictures are encoded in batches of at least C tokens; all: a request at once",
+                [engine_case](absl::string_view text) {
+                  const auto tokens = ParseEncodeBatch(text);
+                  if (tokens.ok()) engine_case->encode_batch = *tokens;
+                  return tokens.status();
+                });
+  table->Int("token-budget", "B", 1, INT64_MAX, &engine_case->token_budget,
+             "a micro-batch holds at most B tokens");
+}
+
+void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
+  constexpr int64_t kMax32 = INT32_MAX;
+  table->Section("Workers");
+  table->Int("threads", "N", 0, 4096, &flags->threads,
+             "threads of all workers together, dealt out evenly; 0: one a core");
+  table->Int("media-threads", "N", 1, 256, &flags->media_threads,
+             "threads that decode and resize pictures");
+  table->Switch("pin", &flags->pin, "do not pin workers to cores");
+  table->List("stage-layers", "N,N,..", &flags->stage_layers,
+              "layers of each stage; default: even");
+  table->Switch("encode-across-requests", &flags->encode_across_requests,
+                "an encode batch may hold pictures of several requests");
+  table->Switch("one-chunk-in-flight", &flags->one_chunk_in_flight,
+                "plain instead of chunked pipeline parallelism");
+  table->Section("Budgets (0: a default that fits the model)");
+  table->Int("kv-tokens", "N", 0, int64_t{1} << 40, &flags->kv_tokens, "tokens in the KV cache");
+  table->Bytes("embedding-bytes", &flags->embedding_bytes,
+               "embeddings encoded and not yet prefilled");
+  table->Bytes("pixel-bytes", &flags->pixel_bytes, "prepared pictures not yet encoded");
+  table->Int("encoder-batch-tokens", "N", 0, kMax32, &flags->encoder_batch_tokens,
+             "tokens of one encode batch, at most");
+  table->Int("max-prompt-tokens", "N", 0, kMax32, &flags->max_prompt_tokens,
+             "a longer prompt is refused");
+  table->Int("max-image-pixels", "N", 0, int64_t{1} << 40, &flags->max_image_pixels,
+             "width * height of a picture file; a larger one is refused");
+}
+
+absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
+                                                     const EngineCase& engine_case,
+                                                     const EngineFlags& flags) {
+  ModelEngineOptions options;
+  options.model_path = model;
+  options.scheme = engine_case.scheme;
+  if (engine_case.scheme != Scheme::kColocated && engine_case.topology.encoders == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("scheme ", SchemeText(engine_case.scheme),
+                                                   " needs an encoder: topology ",
+                                                   engine_case.topology.name, "+E1"));
+  }
+  options.stages = engine_case.topology.stages;
+  options.encoders = std::max(engine_case.topology.encoders, 1);
+  options.encode_batch_tokens = engine_case.encode_batch;
+  options.token_budget = engine_case.token_budget;
+  for (const std::string& layers : flags.stage_layers) {
+    int32_t count = 0;
+    if (!absl::SimpleAtoi(layers, &count) || count < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--stage-layers: '", layers, "' is not a number of layers from 1"));
+    }
+    options.stage_layers.push_back(count);
+  }
+  options.threads = static_cast<int32_t>(flags.threads);
+  options.media_threads = static_cast<int32_t>(flags.media_threads);
+  options.pin_threads = flags.pin;
+  options.encode_across_requests = flags.encode_across_requests;
+  options.one_chunk_in_flight = flags.one_chunk_in_flight;
+  options.kv_tokens = flags.kv_tokens;
+  options.embedding_bytes = flags.embedding_bytes;
+  options.pixel_bytes = flags.pixel_bytes;
+  options.encoder_batch_tokens = flags.encoder_batch_tokens;
+  options.max_prompt_tokens = flags.max_prompt_tokens;
+  options.max_image_pixels = flags.max_image_pixels;
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<ModelEngine>> OpenEngine(ModelEngineOptions options) {
+  auto progress = std::make_shared<Progress>("loading");
+  options.load_progress = [progress](int64_t done, int64_t total) {
+    progress->Update(done, total);
+  };
+  auto engine = ModelEngine::Create(std::move(options));
+  progress->Finish();
+  return engine;
+}
+
+}  // namespace rserve::tool

@@ -1,0 +1,149 @@
+#include "tools/rserve/requests.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "src/model/spec/chat_json.h"
+#include "tools/rserve/files.h"
+
+namespace rserve::tool {
+namespace {
+
+using SharedBytes = std::shared_ptr<const std::vector<uint8_t>>;
+
+absl::StatusOr<SharedBytes> ReadShared(const std::string& path) {
+  absl::StatusOr<std::vector<uint8_t>> bytes = ReadBinaryFile(path);
+  if (!bytes.ok()) return bytes.status();
+  return std::make_shared<const std::vector<uint8_t>>(*std::move(bytes));
+}
+
+// Renders the messages and puts the pictures in prompt order.
+absl::StatusOr<LoadedChat> Render(absl::Span<const model::ChatMessage> messages,
+                                  const std::vector<SharedBytes>& files,
+                                  const std::vector<std::string>& names, bool number_pictures) {
+  absl::StatusOr<model::RenderedChat> chat =
+      model::RenderChat(messages, {.add_vision_id = number_pictures});
+  if (!chat.ok()) return chat.status();
+  LoadedChat loaded;
+  loaded.chat = *std::move(chat);
+  for (const int32_t image : loaded.chat.image_indices) {
+    loaded.files.push_back(files[static_cast<size_t>(image)]);
+    loaded.names.push_back(names[static_cast<size_t>(image)]);
+  }
+  return loaded;
+}
+
+bool Numbered(const PromptFlags& flags, size_t pictures) {
+  return flags.number_pictures == "on" || (flags.number_pictures == "auto" && pictures > 1);
+}
+
+absl::StatusOr<model::ParsedChat> ReadChat(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<model::ParsedChat> chat = model::ParseChatJson(*text);
+  if (!chat.ok()) {
+    return absl::Status(chat.status().code(), absl::StrCat(path, ": ", chat.status().message()));
+  }
+  return chat;
+}
+
+absl::StatusOr<LoadedChat> LoadParsedChat(const std::string& path, const model::ParsedChat& chat,
+                                          bool number_pictures) {
+  std::vector<SharedBytes> files;
+  std::vector<std::string> names;
+  for (const model::ChatImageSource& image : chat.images) {
+    if (image.path.empty()) {
+      files.push_back(
+          std::make_shared<const std::vector<uint8_t>>(image.bytes.begin(), image.bytes.end()));
+      names.push_back("data URI");
+      continue;
+    }
+    names.push_back(absl::StartsWith(image.path, "/") ? image.path
+                                                      : absl::StrCat(FolderOf(path), image.path));
+    absl::StatusOr<SharedBytes> bytes = ReadShared(names.back());
+    if (!bytes.ok()) return bytes.status();
+    files.push_back(*std::move(bytes));
+  }
+  return Render(chat.messages, files, names, number_pictures);
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedChat> LoadQuestion(absl::Span<const std::string> picture_files,
+                                        const std::string& question, bool number_pictures) {
+  std::vector<model::ChatMessage> messages(1);
+  model::ChatMessage& message = messages.front();
+  message.role = "user";
+  std::vector<SharedBytes> files;
+  std::vector<std::string> names;
+  for (const std::string& path : picture_files) {
+    absl::StatusOr<SharedBytes> bytes = ReadShared(path);
+    if (!bytes.ok()) return bytes.status();
+    message.content.emplace_back(model::ChatImage{static_cast<int32_t>(files.size())});
+    files.push_back(*std::move(bytes));
+    names.push_back(path);
+  }
+  message.content.emplace_back(model::ChatText{question});
+  return Render(messages, files, names, number_pictures);
+}
+
+ModelRequest ToRequest(const LoadedChat& loaded) {
+  ModelRequest request;
+  size_t picture = 0;
+  for (const model::PromptPart& part : loaded.chat.parts) {
+    if (const auto* tokens = std::get_if<model::TokenPart>(&part)) {
+      request.parts.push_back(TokenIds{tokens->ids});
+    } else if (const auto* text = std::get_if<model::TextPart>(&part)) {
+      request.parts.push_back(UserText{text->text});
+    } else if (const auto* written = std::get_if<model::TemplatePart>(&part)) {
+      request.parts.push_back(TemplateText{written->text});
+    } else {
+      request.parts.push_back(EncodedImage{*loaded.files[picture++], /*borrow=*/true});
+    }
+  }
+  return request;
+}
+
+void AddPromptFlags(OptionTable* table, PromptFlags* flags) {
+  table->Section("Request");
+  table->Strings("image", "FILE", &flags->images,
+                 "a PNG or JPEG; give it several times for several pictures, in their order");
+  table->String("prompt", "TEXT", &flags->prompt, "the question, asked after the pictures");
+  table->String("chat", "FILE", &flags->chat,
+                "instead: a JSON file of OpenAI-style messages; picture paths in it are relative "
+                "to it");
+  table->Custom(
+      "number-pictures", "WHEN", flags->number_pictures,
+      "write 'Picture N: ' before each picture, as the chat template's add_vision_id "
+      "does: on, off, or auto (with two pictures or more)",
+      [flags](absl::string_view text) {
+        if (text != "on" && text != "off" && text != "auto") {
+          return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not on, off or auto"));
+        }
+        flags->number_pictures = std::string(text);
+        return absl::OkStatus();
+      });
+}
+
+absl::Status CheckPromptFlags(const PromptFlags& flags) {
+  if (!flags.given()) {
+    return absl::InvalidArgumentError("nothing is asked: give --prompt (with --image) or --chat");
+  }
+  if (!flags.chat.empty() && (!flags.images.empty() || !flags.prompt.empty())) {
+    return absl::InvalidArgumentError("--chat holds the whole request: no --image or --prompt");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoadedChat> LoadPrompt(const PromptFlags& flags) {
+  if (flags.chat.empty()) {
+    return LoadQuestion(flags.images, flags.prompt, Numbered(flags, flags.images.size()));
+  }
+  const absl::StatusOr<model::ParsedChat> chat = ReadChat(flags.chat);
+  if (!chat.ok()) return chat.status();
+  return LoadParsedChat(flags.chat, *chat, Numbered(flags, chat->images.size()));
+}
+
+}  // namespace rserve::tool

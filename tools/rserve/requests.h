@@ -1,0 +1,54 @@
+// From files and texts on the command line to requests.
+
+#ifndef RSERVE_TOOLS_RSERVE_REQUESTS_H_
+#define RSERVE_TOOLS_RSERVE_REQUESTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "rserve/cc/model_engine.h"
+#include "src/model/spec/chat_template.h"
+#include "tools/rserve/options.h"
+
+namespace rserve::tool {
+
+// The parts of a rendered chat and the picture files behind them, which every picture part borrows.
+struct LoadedChat {
+  model::RenderedChat chat;
+  std::vector<std::shared_ptr<const std::vector<uint8_t>>> files;  // in prompt order
+  std::vector<std::string> names;                                  // of the files, for messages
+};
+
+// One user turn: the pictures, then the question. `number_pictures` puts "Picture N: " before each
+// picture (the chat template's add_vision_id).
+absl::StatusOr<LoadedChat> LoadQuestion(absl::Span<const std::string> picture_files,
+                                        const std::string& question, bool number_pictures);
+
+// The same as a request. The files are borrowed: `loaded` must outlive the request's terminal
+// event.
+ModelRequest ToRequest(const LoadedChat& loaded);
+
+// The options --image, --prompt, --chat and --number-pictures of `run` and `inspect`.
+struct PromptFlags {
+  std::vector<std::string> images;
+  std::string prompt;
+  std::string chat;
+  std::string number_pictures = "auto";  // "on", "off"; auto: with two pictures or more
+
+  bool given() const { return !images.empty() || !prompt.empty() || !chat.empty(); }
+};
+void AddPromptFlags(OptionTable* table, PromptFlags* flags);
+
+// INVALID_ARGUMENT when the options contradict each other or ask for nothing.
+absl::Status CheckPromptFlags(const PromptFlags& flags);
+// Reads the files. A --chat file holds OpenAI-style messages (see src/model/spec/chat_json.h);
+// picture paths in it are relative to its folder.
+absl::StatusOr<LoadedChat> LoadPrompt(const PromptFlags& flags);
+
+}  // namespace rserve::tool
+
+#endif  // RSERVE_TOOLS_RSERVE_REQUESTS_H_
