@@ -119,6 +119,7 @@ void BenchAttention(const KernelTable& isa, int64_t queries, int64_t keys, int64
 }
 
 int Main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // lines come as they are measured, into files too
   const KernelTable* isa = &BestIsa();
   if (argc > 1) {
     isa = nullptr;

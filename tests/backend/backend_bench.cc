@@ -43,6 +43,7 @@ int Fail(const absl::Status& status) {
 }
 
 int Main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // lines come as they are measured, into files too
   if (argc < 2) {
     std::printf("usage: rserve_backend_bench FOLDER [THREADS] [IMAGE_SIDE_PIXELS]\n");
     return 2;
