@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,8 +60,9 @@ absl::StatusOr<RequestPart> ReadPart(size_t index, const rserve_part& part) {
   const bool borrow = (part.flags & RSERVE_PART_F_BORROW) != 0;
   switch (part.type) {
     case RSERVE_PART_TOKENS: {
-      const auto* ids = static_cast<const int32_t*>(part.data);
-      return TokenIds{std::vector<int32_t>(ids, ids + part.count)};
+      std::vector<int32_t> ids(part.count);  // a binding's buffer may be unaligned
+      if (part.count > 0) std::memcpy(ids.data(), part.data, part.count * sizeof(int32_t));
+      return TokenIds{std::move(ids)};
     }
     case RSERVE_PART_TEXT:
       return UserText{Text(part)};

@@ -216,6 +216,20 @@ TEST_CASE("names of control tokens in a user's text stay text") {
   CHECK(as_template->token_ids.front() == 1267);
 }
 
+TEST_CASE("more short prompts than one call of the backend takes end in one micro-batch") {
+  ModelEngineOptions options = TinyOptions();
+  options.stages = 2;
+  const auto engine = MustCreate(options);
+  ModelRequest request = OfParts({TokenIds{{7}}});
+  request.keep_logits = true;
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 150; ++i) ids.push_back(MustSubmit(*engine, request));
+  const auto outcomes = WaitForAll(*engine, ids);
+  for (const auto& [id, outcome] : outcomes) {
+    CHECK(SameBits(outcome.detail->logits, outcomes.begin()->second.detail->logits));
+  }
+}
+
 TEST_CASE("a plan tells what a run uses") {
   const auto engine = MustCreate(TinyOptions());
   const auto request = MakeRequest("tptx", 5);

@@ -72,7 +72,9 @@ struct ModelEngineOptions {
   int64_t kv_tokens = 0;         // KV cache; 0: four full contexts, at most 2 GiB of cache
   int32_t kv_block_tokens = 16;  // tokens a block; kv_tokens is rounded up to blocks
   int64_t embedding_bytes = 0;   // 0: 256 MiB, and room for one largest picture
-  int64_t pixel_bytes = 0;       // prepared patches; 0: 512 MiB, and room for one largest picture
+  // Prepared patches; 0: 512 MiB, and room for one largest picture. While a media thread prepares a
+  // picture it also holds its decoded pixels: 3 to 9 bytes for each of max_image_pixels at most.
+  int64_t pixel_bytes = 0;
   int64_t encoder_batch_tokens = 0;  // one encode batch; 0: 16384, and one largest picture
   int64_t units_in_flight = 0;       // 0: no limit but the bytes
   int64_t input_bytes = 0;           // pictures and text of open requests, borrowed too; 0: 1 GiB

@@ -4,6 +4,14 @@
 
 namespace rserve::runtime {
 
+namespace {
+
+// Prompts that end in one call of the backend, at most: their logits are large (a vocabulary each),
+// and results do not depend on how a micro-batch is cut.
+constexpr size_t kMaxLogitRows = 64;
+
+}  // namespace
+
 StageRunner::StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t hidden_size,
                          int32_t vocab_size, Handover* handover)
     : backend_(std::move(backend)),
@@ -31,8 +39,11 @@ absl::Status StageRunner::Run(const StageJob& job, absl::Span<RequestState* cons
     int64_t tokens = job.entries[begin].chunk.tokens;
     size_t end = begin + 1;
     if (!job.entries[begin].ended) {
-      for (; end < job.entries.size() && !job.entries[end].ended; ++end) {
+      size_t last_chunks = job.entries[begin].last_chunk ? 1 : 0;
+      for (; end < job.entries.size() && !job.entries[end].ended && last_chunks < kMaxLogitRows;
+           ++end) {
         tokens += job.entries[end].chunk.tokens;
+        last_chunks += job.entries[end].last_chunk ? 1 : 0;
       }
       const int64_t offset = row * hidden_size_;
       const absl::Status status =

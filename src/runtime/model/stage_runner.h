@@ -37,7 +37,7 @@ class StageRunner {
   absl::Status Run(const StageJob& job, absl::Span<RequestState* const> states, OnLogits on_logits);
 
  private:
-  // Live entries [begin, end) of the job, which lie one after another.
+  // Live entries [begin, end) of the job, which lie one after another: one call of the backend.
   absl::Status RunEntries(const StageJob& job, absl::Span<RequestState* const> states, size_t begin,
                           size_t end, const float* hidden_in, float* hidden_out,
                           OnLogits on_logits);
