@@ -83,12 +83,13 @@ absl::StatusOr<SoloTimes> RunSolo(const BenchSet& set, const EngineCase& engine_
   solo.topology.encoders = std::max(solo.topology.encoders, 1);
   solo.encode_batch = 1;
   SpanRecorder recorder;
-  const absl::StatusOr<std::unique_ptr<Target>> target = OpenWarm(set, solo, recorder.Sink());
+  absl::StatusOr<std::unique_ptr<Target>> target = OpenWarm(set, solo, recorder.Sink());
   if (!target.ok()) return target.status();
-  recorder.Take();  // the warm-up's
-  const absl::Status status = FirstFailure(Drive(**target, {0}, nullptr), solo);
-  if (!status.ok()) return status;
-  return SoloTimesFromSpans(recorder.Take(), set.shape.item_begin, set.shape.prompt_tokens);
+  const std::vector<Outcome> outcomes = Drive(**target, {0}, nullptr);
+  if (absl::Status status = FirstFailure(outcomes, solo); !status.ok()) return status;
+  target->reset();  // an engine hands its last spans over after its last event
+  return SoloTimesFromSpans(recorder.Take(), outcomes[0].id, set.shape.item_begin,
+                            set.shape.prompt_tokens);
 }
 
 double Mean(absl::Span<const double> values) {

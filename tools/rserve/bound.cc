@@ -19,6 +19,14 @@ TimeNs PrefillFrom(const SoloTimes& solo, int64_t begin) {
   return static_cast<TimeNs>(ns);
 }
 
+// Whether any of the span's work is the request's.
+bool IsOf(const TraceSpan& span, RequestId request) {
+  return std::any_of(span.units.begin(), span.units.end(),
+                     [&](const UnitRef& unit) { return unit.request == request; }) ||
+         std::any_of(span.entries.begin(), span.entries.end(),
+                     [&](const BatchEntry& entry) { return entry.request == request; });
+}
+
 }  // namespace
 
 TimeNs SoloTimes::encode_ns() const {
@@ -29,7 +37,7 @@ TimeNs SoloTimes::encode_ns() const {
 
 TimeNs SoloTimes::prefill_ns() const { return PrefillFrom(*this, 0) + tail_ns; }
 
-absl::StatusOr<SoloTimes> SoloTimesFromSpans(absl::Span<const TraceSpan> spans,
+absl::StatusOr<SoloTimes> SoloTimesFromSpans(absl::Span<const TraceSpan> spans, RequestId request,
                                              absl::Span<const int64_t> item_begin,
                                              int64_t prompt_tokens) {
   SoloTimes solo;
@@ -37,6 +45,7 @@ absl::StatusOr<SoloTimes> SoloTimesFromSpans(absl::Span<const TraceSpan> spans,
   TimeNs last_encode_end = 0, first_prefill = kNever;
   uint64_t last_batch = 0;
   for (const TraceSpan& span : spans) {
+    if (!IsOf(span, request)) continue;
     if (span.kind == TraceSpan::Kind::kEncode) {
       if (span.units.size() != 1 || static_cast<size_t>(span.units[0].unit) >= solo.items.size()) {
         return absl::FailedPreconditionError(
@@ -56,7 +65,7 @@ absl::StatusOr<SoloTimes> SoloTimesFromSpans(absl::Span<const TraceSpan> spans,
     }
   }
   for (const TraceSpan& span : spans) {
-    if (span.kind == TraceSpan::Kind::kStage && span.stage > 0 && span.micro_batch == last_batch) {
+    if (span.stage > 0 && span.micro_batch == last_batch && IsOf(span, request)) {
       solo.tail_ns += span.end_ns - span.begin_ns;
     }
   }

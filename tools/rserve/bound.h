@@ -36,10 +36,11 @@ struct SoloTimes {
   TimeNs prefill_ns() const;
 };
 
-// Takes the times out of the spans of a request that was run alone under a whole-request gate.
+// Takes the times of `request` out of an engine's spans. It was run alone, under a whole-request
+// gate; spans of other requests are passed over.
 // FAILED_PRECONDITION when the spans are of something else: a batch of several pictures, an encode
 // during the prefill, a chunk missing.
-absl::StatusOr<SoloTimes> SoloTimesFromSpans(absl::Span<const TraceSpan> spans,
+absl::StatusOr<SoloTimes> SoloTimesFromSpans(absl::Span<const TraceSpan> spans, RequestId request,
                                              absl::Span<const int64_t> item_begin,
                                              int64_t prompt_tokens);
 

@@ -103,10 +103,8 @@ TracedRequest Traced(const RequestDetail& detail) {
 }
 
 // Everything that is shown or written after the answer.
-absl::Status Report(const RunFlags& flags, const ModelEngine& engine, const RequestDetail& detail,
-                    const std::vector<TraceSpan>& spans) {
-  std::vector<WorkerSpec> workers;
-  for (const WorkerInfo& worker : engine.info().workers) workers.push_back(worker.spec);
+absl::Status Report(const RunFlags& flags, const std::vector<WorkerSpec>& workers,
+                    const RequestDetail& detail, const std::vector<TraceSpan>& spans) {
   const TracedRequests requests = {{detail.request, Traced(detail)}};
   const TimeNs origin_ns = detail.times.submitted_ns;
   if (flags.timeline) {
@@ -154,7 +152,10 @@ absl::Status Run(const RunFlags& flags, ModelEngineOptions options) {
   const auto detail = (*engine)->Detail(outcomes[0].id);
   if (!detail.ok()) return detail.status();
   PrintAnswer(**engine, **detail);
-  return Report(flags, **engine, **detail, recorder.Take());
+  std::vector<WorkerSpec> workers;
+  for (const WorkerInfo& worker : (*engine)->info().workers) workers.push_back(worker.spec);
+  engine->reset();  // an engine hands its last spans over after its last event
+  return Report(flags, workers, **detail, recorder.Take());
 }
 
 }  // namespace

@@ -1,0 +1,330 @@
+// The command from outside: exit codes, files it writes, what it says about bad input.
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "tests/model/temp_folder.h"
+#include "tests/support/catch.h"
+#include "tests/tool/run_tool.h"
+
+namespace rserve::tool {
+namespace {
+
+using nlohmann::json;
+
+const char* const kCommands[] = {"run", "eval", "bench", "make-model", "inspect"};
+
+json ParseFile(const std::string& path) {
+  const json parsed = json::parse(Slurp(path), nullptr, false);
+  REQUIRE_FALSE(parsed.is_discarded());
+  return parsed;
+}
+
+TEST_CASE("help and version go to stdout and are no failure") {
+  CHECK(RunTool({"--version"}).out.find("rserve ") == 0);
+  const Ran help = RunTool({"--help"});
+  CHECK(help.code == 0);
+  for (const char* command : kCommands) {
+    CAPTURE(command);
+    CHECK(help.out.find(command) != std::string::npos);
+    const Ran own = RunTool({command, "--help"});
+    CHECK(own.code == 0);
+    CHECK(own.err.empty());
+    CHECK(own.out.find("Examples:") != std::string::npos);
+    CHECK(RunTool({"help", command}).out == own.out);
+  }
+}
+
+TEST_CASE("a wrong command line gives 2 and one line that names what is wrong") {
+  const std::vector<std::vector<std::string>> kWrong = {
+      {},
+      {"dance"},
+      {"run"},
+      {"run", "m"},
+      {"run", "m", "--prompt", "x", "--scheme", "none"},
+      {"run", "m", "--prompt", "x", "--topology", "TP2+E1"},
+      {"run", "m", "--prompt", "x", "--topology", "PP3"},
+      {"run", "m", "--prompt", "x", "--token-budget", "0"},
+      {"run", "m", "--prompt", "x", "--stage-layers", "1,x"},
+      {"run", "m", "--prompt", "x", "--chat", "c.json"},
+      {"run", "m", "--prompt", "x", "--number-pictures", "maybe"},
+      {"eval", "m", "--schemes", "rserve,none"},
+      {"eval", "m", "--encode-batch", "0"},
+      {"eval", "m", "--token-budget", "-1"},
+      {"bench", "-"},
+      {"bench", "m", "--image-size", "12"},
+      {"bench", "m", "--executor", "magic"},
+      {"bench", "m", "--schemes", "rserve:none"},
+      {"make-model", "/nonexistent/m", "--preset", "1b"},
+      {"make-model", "/nonexistent/m", "--dtype", "int8"},
+      {"make-model", "/nonexistent/m", "--hidden", "100"},
+      {"inspect", "m", "--unknown"},
+  };
+  for (const auto& args : kWrong) {
+    CAPTURE(args);
+    const Ran ran = RunTool(args);
+    CHECK(ran.code == 2);
+    CHECK(ran.out.empty());
+    CHECK_FALSE(ran.err.empty());
+  }
+}
+
+TEST_CASE("what is missing or damaged gives 1 and is named") {
+  const std::string& model = TinyModel();
+  const model::TempFolder folder;
+  folder.Write("broken.png", Slurp(Picture("rgb8.png")).substr(0, 40));
+  folder.Write("text.png", "this is no picture");
+  folder.Write("chat.json", "[{\"role\": \"user\"");
+  folder.Write("far.json",
+               "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"image\":\"absent.png\"}]}]");
+  folder.Write("prompts.jsonl", "{}\n");
+  const struct {
+    std::vector<std::string> args;
+    const char* named;
+  } kCases[] = {
+      {{"run", "/nonexistent", "--prompt", "x"}, "/nonexistent"},
+      {{"run", model, "--image", "/nonexistent.png", "--prompt", "x"}, "/nonexistent.png"},
+      {{"run", model, "--image", folder.File("broken.png"), "--prompt", "x"}, "PNG"},
+      {{"run", model, "--image", folder.File("text.png"), "--prompt", "x"}, "PNG"},
+      {{"run", model, "--chat", folder.File("chat.json")}, "chat.json"},
+      {{"run", model, "--chat", folder.File("far.json")}, "absent.png"},
+      {{"run", model, "--prompt", "x", "--max-prompt-tokens", "4"}, "max_prompt_tokens"},
+      {{"run", model, "--prompt", "x", "--topology", "PP9+E1"}, "stages"},
+      {{"eval", model}, "prompts.jsonl"},
+      {{"eval", model, "--prompts", folder.File("prompts.jsonl")}, "line 1"},
+      {{"bench", "/nonexistent"}, "/nonexistent"},
+      {{"inspect", "/nonexistent"}, "/nonexistent"},
+      {{"inspect", model, "--image", folder.File("text.png")}, "text.png"},
+      {{"make-model", model}, "--force"},
+      {{"make-model", "/dev/null/m", "--vocab", "1280"}, "/dev/null/m"},
+      {{"make-model", folder.File("m"), "--vocab", "300"}, "--vocab"},
+  };
+  for (const auto& entry : kCases) {
+    CAPTURE(entry.args);
+    const Ran ran = RunTool(entry.args);
+    CAPTURE(ran.err);
+    CHECK(ran.code == 1);
+    CHECK(ran.err.find("rserve: ") == 0);
+    CHECK(ran.err.find(entry.named) != std::string::npos);
+  }
+}
+
+TEST_CASE("run answers the same under every scheme, and writes trace, logits and embeddings") {
+  const std::string& model = TinyModel();
+  const model::TempFolder folder;
+  std::set<std::string> logits, embeddings;
+  for (const char* scheme : {"rserve", "rserve_intra", "epd", "colocated"}) {
+    for (const char* topology : {"TP1+E1", "PP3+E1"}) {
+      CAPTURE(scheme, topology);
+      const Ran ran = RunTool({"run",
+                               model,
+                               "--image",
+                               Picture("rgb8.png"),
+                               "--image",
+                               Picture("rgb420.jpg"),
+                               "--prompt",
+                               "Which digit is in picture 2?",
+                               "--scheme",
+                               scheme,
+                               "--topology",
+                               topology,
+                               "--encode-batch",
+                               "1",
+                               "--token-budget",
+                               "8",
+                               "--trace",
+                               folder.File("trace.json"),
+                               "--dump-logits",
+                               folder.File("logits"),
+                               "--dump-embeddings",
+                               folder.File("embeddings"),
+                               "--spans",
+                               "--ascii"});
+      CAPTURE(ran.out, ran.err);
+      REQUIRE(ran.code == 0);
+      for (const char* text : {"answer ", "TTFT ", "stage 0", "encode picture 2", "tokens 0-7"}) {
+        CHECK(ran.out.find(text) != std::string::npos);
+      }
+      const json trace = ParseFile(folder.File("trace.json"));
+      std::set<std::string> categories;
+      for (const json& event : trace["traceEvents"]) {
+        if (event["ph"] == "X") categories.insert(event["cat"].get<std::string>());
+      }
+      CHECK(categories == std::set<std::string>{"encode", "pixels", "prefill"});
+      logits.insert(Slurp(folder.File("logits")));
+      embeddings.insert(Slurp(folder.File("embeddings")));
+    }
+  }
+  CHECK(logits.size() == 1);
+  CHECK(logits.begin()->size() == 1280 * sizeof(float));
+  CHECK(embeddings.size() == 1);
+  CHECK(embeddings.begin()->size() % (64 * sizeof(float)) == 0);
+}
+
+TEST_CASE("pictures are numbered with two or more, and always or never on request") {
+  const std::string& model = TinyModel();
+  const auto tokens = [&](int pictures, const char* number) {
+    std::vector<std::string> args = {"inspect",           model, "--prompt", "x",
+                                     "--number-pictures", number};
+    for (int i = 0; i < pictures; ++i) {
+      args.insert(args.end(), {"--image", Picture("rgb8.png")});
+    }
+    const Ran ran = RunTool(args);
+    REQUIRE(ran.code == 0);
+    const size_t at = ran.out.find("prompt      ");
+    REQUIRE(at != std::string::npos);
+    return ran.out.substr(at, ran.out.find('\n', at) - at);
+  };
+  CHECK(tokens(1, "auto") == tokens(1, "off"));
+  CHECK(tokens(1, "auto") != tokens(1, "on"));
+  CHECK(tokens(2, "auto") == tokens(2, "on"));
+  CHECK(tokens(2, "auto") != tokens(2, "off"));
+}
+
+TEST_CASE("a chat file gives the answer that the same picture and prompt give") {
+  const std::string& model = TinyModel();
+  const model::TempFolder folder;
+  folder.Write("a.png", Slurp(Picture("rgb8.png")));
+  folder.Write("chat.json",
+               "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"image\":\"a.png\"},"
+               "{\"type\":\"text\",\"text\":\"Which digit?\"}]}]");
+  const Ran chat = RunTool({"run", model, "--chat", folder.File("chat.json"), "--dump-logits",
+                            folder.File("chat"), "--no-timeline"});
+  CAPTURE(chat.err);
+  REQUIRE(chat.code == 0);
+  REQUIRE(RunTool({"run", model, "--image", folder.File("a.png"), "--prompt", "Which digit?",
+                   "--dump-logits", folder.File("prompt"), "--no-timeline"})
+              .code == 0);
+  CHECK(Slurp(folder.File("chat")) == Slurp(folder.File("prompt")));
+}
+
+TEST_CASE("eval scores every run and writes what it found") {
+  const std::string& model = TinyModel();
+  const model::TempFolder folder;
+  folder.Write("a.png", Slurp(Picture("rgb8.png")));
+  folder.Write("prompts.jsonl",
+               "{\"id\":\"1\",\"kind\":\"digit\",\"pictures\":[\"a.png\"],\"question\":\"q\","
+               "\"answer\":\"7\",\"reference_answer\":\"7\"}\n"
+               "{\"id\":\"2\",\"kind\":\"colour\",\"pictures\":[\"a.png\",\"a.png\"],"
+               "\"question\":\"q\",\"answer\":\"red\",\"reference_answer\":\"red\"}\n");
+  const Ran ran =
+      RunTool({"eval", model, "--prompts", folder.File("prompts.jsonl"), "--encode-batch", "1,all",
+               "--token-budget", "16,2048", "--json", folder.File("eval.json")});
+  CAPTURE(ran.out, ran.err);
+  REQUIRE(ran.code == 0);
+  const json report = ParseFile(folder.File("eval.json"));
+  CHECK(report["schemes_agree"] == true);
+  CHECK(report["schemes"].size() == 4 * 2 * 2 * 2);
+  CHECK(report["answers"].size() == 2);
+  for (const json& run : report["schemes"]) {
+    CHECK(run["total"] == 2);
+    CHECK(run["correct"].is_number_integer());
+    CHECK(run["accuracy"].is_number());
+    CHECK(run["scheme"].is_string());
+    CHECK(run["topology"].is_string());
+    CHECK(run["logits_that_differ"] == 0);
+    CHECK(run["by_kind"].size() == 2);
+    CHECK(run["by_pictures"].size() == 2);
+  }
+}
+
+void CheckBenchJson(const json& report, size_t runs) {
+  REQUIRE(report["runs"].size() == runs);
+  for (const json& run : report["runs"]) {
+    CHECK(run["scheme"].is_string());
+    CHECK(run["topology"].is_string());
+    for (const char* key : {"mean", "p50", "p99"}) CHECK(run["ttft_ms"][key].get<double>() > 0);
+    CHECK(run["tokens_per_s"].get<double>() > 0);
+    CHECK(run["bound_ms"].get<double>() > 0);
+    CHECK(run["peak_embedding_bytes"].get<int64_t>() > 0);
+  }
+  CHECK(report["ratios"].size() == runs - 1);
+}
+
+TEST_CASE("bench measures a model under several schemes") {
+  const model::TempFolder folder;
+  const Ran ran =
+      RunTool({"bench", TinyModel(), "--requests", "2", "--images", "2", "--image-size", "56x84",
+               "--text-tokens", "8", "--schemes", "rserve,rserve_intra,epd,epd:all,colocated",
+               "--repeat", "2", "--slo", "1000", "--json", folder.File("bench.json")});
+  CAPTURE(ran.out, ran.err);
+  REQUIRE(ran.code == 0);
+  CHECK(ran.out.find("TTFT rserve C=1024 / bound") != std::string::npos);
+  const json report = ParseFile(folder.File("bench.json"));
+  CheckBenchJson(report, 5);
+  CHECK(report["runs"][0]["passes"].size() == 2);
+  CHECK(report["runs"][0].contains("slo_attainment"));
+  CHECK(report["runs"][4]["topology"] == "TP1");
+}
+
+TEST_CASE("bench runs arrivals over time") {
+  const Ran ran = RunTool({"bench", TinyModel(), "--requests", "4", "--images", "1", "--image-size",
+                           "56x56", "--rate", "200", "--arrivals", "bursty", "--burst", "2",
+                           "--schemes", "rserve", "--repeat", "1"});
+  CAPTURE(ran.err);
+  CHECK(ran.code == 0);
+}
+
+TEST_CASE("bench measures the engine alone with a stand-in for the model") {
+  const model::TempFolder folder;
+  const Ran ran = RunTool({"bench",
+                           "-",
+                           "--executor",
+                           "timed",
+                           "--topology",
+                           "PP2+E1",
+                           "--requests",
+                           "3",
+                           "--images",
+                           "2",
+                           "--schemes",
+                           "rserve,rserve_intra",
+                           "--encode-ms-per-item",
+                           "0.1",
+                           "--stage-ms-per-chunk",
+                           "0.1",
+                           "--repeat",
+                           "1",
+                           "--json",
+                           folder.File("bench.json")});
+  CAPTURE(ran.out, ran.err);
+  REQUIRE(ran.code == 0);
+  CheckBenchJson(ParseFile(folder.File("bench.json")), 2);
+}
+
+TEST_CASE("make-model gives the same bytes for the same seed, in every type") {
+  const model::TempFolder folder;
+  const auto make = [&](const char* name, const char* seed, const char* dtype) {
+    const Ran ran = RunTool({"make-model", folder.File(name), "--layers", "1", "--hidden", "32",
+                             "--vision-layers", "1", "--vision-hidden", "32", "--vocab", "1280",
+                             "--seed", seed, "--dtype", dtype});
+    CAPTURE(ran.err);
+    REQUIRE(ran.code == 0);
+    REQUIRE(RunTool({"run", folder.File(name), "--prompt", "x"}).code == 0);
+    return Slurp(folder.File(name) + "/model.safetensors");
+  };
+  const std::string first = make("a", "1", "bf16");
+  CHECK(first == make("b", "1", "bf16"));
+  CHECK(first != make("c", "2", "bf16"));
+  CHECK(make("d", "1", "f16") != first);
+  CHECK(make("e", "1", "f32").size() > first.size());
+}
+
+TEST_CASE("inspect lists the checkpoint and plans a request from headers alone") {
+  const model::TempFolder folder;
+  // Only the header of the picture is whole: enough for the plan.
+  folder.Write("cut.png", Slurp(Picture("rgb8.png")).substr(0, 60));
+  const Ran ran = RunTool({"inspect", TinyModel(), "--tensors", "--image", folder.File("cut.png"),
+                           "--prompt", "What is this?"});
+  CAPTURE(ran.out, ran.err);
+  REQUIRE(ran.code == 0);
+  for (const char* text : {"3 layers, hidden 64", "BF16", "model.embed_tokens.weight", "KV cache",
+                           "embeddings", "cut.png (PNG)"}) {
+    CHECK(ran.out.find(text) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace rserve::tool
