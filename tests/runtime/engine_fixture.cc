@@ -12,7 +12,9 @@
 // Statuses are shared between threads by a reference count whose decrement is inside Abseil's
 // library. Where that library is not instrumented (distributions ship it so) the sanitizer does not
 // see the decrement, and takes the last owner's delete for a race with the others' use.
-extern "C" const char* __tsan_default_suppressions() { return "race:absl::*Status::Unref\n"; }
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
+  return "race:absl::*Status::Unref\n";
+}
 #endif
 
 namespace rserve::testing {

@@ -30,8 +30,8 @@ TEST_CASE("Under a whole-request gate prefill waits for the last item") {
   f.gate().Await("encode 1:1");
   CHECK_FALSE(f.gate().Began("forward s0 1[0,2)"));
   CHECK_FALSE(f.gate().Began("forward s0 1[0,8)"));
-  f.gate().Release("encode 1:1");
   f.gate().Set("forward", Behaviour::kFinish);
+  f.gate().Release("encode 1:1");
   f.UntilEnd(1);
 }
 

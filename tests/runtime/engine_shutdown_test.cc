@@ -94,7 +94,7 @@ TEST_CASE("Destruction waits for completions that are out, whoever reports them"
 }
 
 TEST_CASE("An engine that was never used ends at once") {
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 5; ++i) {
     EngineOptions options = SmallOptions(3);
     options.core.prepare_lanes = 2;
     EngineFixture f(std::move(options));
