@@ -17,11 +17,8 @@ int64_t KvBlockPool::BlocksFor(int64_t tokens) const {
 
 bool KvBlockPool::Allocate(int64_t blocks, std::vector<int32_t>* table) {
   if (blocks > free_blocks()) return false;
-  table->reserve(table->size() + static_cast<size_t>(blocks));
-  for (int64_t i = 0; i < blocks; ++i) {
-    table->push_back(free_.back());
-    free_.pop_back();
-  }
+  table->insert(table->end(), free_.rbegin(), free_.rbegin() + blocks);
+  free_.resize(free_.size() - static_cast<size_t>(blocks));
   peak_used_ = std::max(peak_used_, used_blocks());
   return true;
 }

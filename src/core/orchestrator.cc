@@ -211,10 +211,9 @@ void Orchestrator::Impl::Step(TimeNs now_ns, absl::Span<Input> inputs, ActionSin
 TimeNs Orchestrator::Impl::next_wake_ns() const {
   const TimeNs deadline = deadlines_.empty() ? kNever : std::get<0>(*deadlines_.begin());
   // A flush matters to an encoder with a free slot only; a busy one wakes us by finishing.
-  const bool free_encoder =
-      std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-        return worker.spec.encoder && !worker.lost && worker.in_flight < worker.spec.depth;
-      });
+  const bool free_encoder = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.spec.encoder && !worker.lost && worker.in_flight < worker.spec.depth;
+  });
   return free_encoder ? std::min(deadline, encoder_.next_flush_ns()) : deadline;
 }
 

@@ -252,7 +252,8 @@ bool Orchestrator::Impl::FormMicroBatch(int32_t worker_index) {
     tracker_.Schedule(entry.request, entry.tokens);
     batch.tokens += entry.tokens;
     ++r.micro_batches_out;
-    UpdateSchedulable(r);
+    // Otherwise the scheduler's own count, less what it has just taken, is still right.
+    if (EncodesAtItsTurn()) UpdateSchedulable(r);
   }
   ++stats_.micro_batches;
   IssueStage(worker_index, 0, id);

@@ -5,9 +5,6 @@
 namespace rserve {
 namespace {
 
-// Ranks of requests that have not entered lie above all entry numbers.
-constexpr uint64_t kWaitingRank = uint64_t{1} << 63;
-
 void Add(Amounts* to, const Amounts& a) {
   to->embedding_bytes += a.embedding_bytes;
   to->pixel_bytes += a.pixel_bytes;
@@ -67,12 +64,10 @@ void PlaceLedger::Give(Request& r, const Amounts& a) {
 void PlaceLedger::Add(RequestId id, uint64_t arrival, const UnitLayout* layout) {
   auto request = std::make_unique<Request>();
   request->layout = layout;
-  request->arrival = arrival;
-  request->rank = kWaitingRank + arrival;
   request->placing = !layout->floor.empty();
   if (request->placing) {
     AddFloor(*request);
-    ranks_.insert({request->rank, id});
+    request->rank = waiting_ranks_.insert({arrival, id}).first;
   }
   requests_[id] = std::move(request);
 }
@@ -81,7 +76,11 @@ void PlaceLedger::StopPlacing(RequestId id) {
   Request& r = *requests_.find(id)->second;
   if (!r.placing) return;
   RemoveFloor(r);
-  ranks_.erase({r.rank, id});
+  Unrank(r);
+}
+
+void PlaceLedger::Unrank(Request& r) {
+  (r.entered ? entered_ranks_ : waiting_ranks_).erase(r.rank);
   r.placing = false;
 }
 
@@ -103,8 +102,7 @@ bool PlaceLedger::TryPlaceNext(RequestId id, const Amounts& unit) {
   if (r.next < r.layout->floor.size()) {
     AddFloor(r);
   } else {
-    ranks_.erase({r.rank, id});
-    r.placing = false;
+    Unrank(r);
   }
   return fits;
 }
@@ -144,10 +142,11 @@ void PlaceLedger::Enter(RequestId id) {
   Request& r = *requests_.find(id)->second;
   if (r.entered) return;
   Subtract(&held_waiting_, r.held);
+  if (r.placing) {
+    waiting_ranks_.erase(r.rank);
+    r.rank = entered_ranks_.insert(entered_ranks_.end(), {next_entry_++, id});
+  }
   r.entered = true;
-  if (r.placing) ranks_.erase({r.rank, id});
-  r.rank = next_entry_++;
-  if (r.placing) ranks_.insert({r.rank, id});
 }
 
 void PlaceLedger::ReleaseEmbedding(RequestId id, int64_t embedding_bytes) {

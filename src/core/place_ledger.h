@@ -47,15 +47,17 @@ class PlaceLedger {
   void ReleasePixels(RequestId request, int64_t pixel_bytes);
 
   // The first-ranked request with units to place, or 0.
-  RequestId FirstRanked() const { return ranks_.empty() ? 0 : ranks_.begin()->second; }
+  RequestId FirstRanked() const {
+    const std::set<Rank>& first = entered_ranks_.empty() ? waiting_ranks_ : entered_ranks_;
+    return first.empty() ? 0 : first.begin()->second;
+  }
   const Amounts& used() const { return used_; }
   const Amounts& peak() const { return peak_; }
 
  private:
   struct Request {
     const UnitLayout* layout = nullptr;
-    uint64_t rank = 0;
-    uint64_t arrival = 0;
+    std::set<std::pair<uint64_t, RequestId>>::iterator rank;  // its place in one of the two sets
     size_t next = 0;  // position of the next unit to place
     bool placing = false;
     bool entered = false;
@@ -63,6 +65,7 @@ class PlaceLedger {
   };
   using Rank = std::pair<uint64_t, RequestId>;
 
+  void Unrank(Request& request);
   bool Fits(const Amounts& more, const Amounts& keep_free) const;
   void Take(Request& request, const Amounts& amounts);
   void Give(Request& request, const Amounts& amounts);
@@ -76,7 +79,9 @@ class PlaceLedger {
   Amounts held_waiting_;  // by requests that have not entered
   uint64_t next_entry_ = 0;
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
-  std::set<Rank> ranks_;  // requests with units to place, first-ranked first
+  // Requests with units to place: those that have entered by entry, then the others by arrival. Two
+  // sets, since the second can be as long as the queue and an entry should not cost its logarithm.
+  std::set<Rank> entered_ranks_, waiting_ranks_;
   std::multiset<int64_t> floor_embedding_, floor_pixels_, floor_units_;
 };
 

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace rserve {
+namespace {
+
+enum class Where { kNowhere, kEntered, kWaiting };  // in which of the two sets
+
+}  // namespace
 
 struct TokenScheduler::Request {
   uint64_t order = 0;
@@ -11,6 +16,7 @@ struct TokenScheduler::Request {
   int64_t schedulable = 0;
   int32_t in_flight = 0;  // micro-batches not retired
   bool entered = false;
+  Where where = Where::kNowhere;
   bool removed = false;  // gone, but for micro-batches that are still in flight
 };
 
@@ -21,19 +27,17 @@ bool TokenScheduler::MayBeTaken(const Request& r) const {
   return r.schedulable > 0 && !(options_.one_chunk_in_flight && r.in_flight > 0);
 }
 
+// Most updates leave a request where it is, so the sets are touched on a change only.
 void TokenScheduler::Reindex(RequestId id, Request& r) {
+  Where where = Where::kNowhere;
+  if (MayBeTaken(r)) where = r.entered ? Where::kEntered : Where::kWaiting;
+  if (where == r.where) return;
   const OrderedRequest key{r.order, id};
-  const bool may = MayBeTaken(r);
-  if (may && r.entered) {
-    entered_.insert(key);
-  } else {
-    entered_.erase(key);
-  }
-  if (may && !r.entered) {
-    waiting_.insert(key);
-  } else {
-    waiting_.erase(key);
-  }
+  if (r.where == Where::kEntered) entered_.erase(key);
+  if (r.where == Where::kWaiting) waiting_.erase(key);
+  if (where == Where::kEntered) entered_.insert(key);
+  if (where == Where::kWaiting) waiting_.insert(key);
+  r.where = where;
 }
 
 void TokenScheduler::Add(RequestId id, uint64_t order, int64_t prompt_tokens) {
@@ -46,17 +50,16 @@ void TokenScheduler::Add(RequestId id, uint64_t order, int64_t prompt_tokens) {
 void TokenScheduler::Remove(RequestId id) {
   auto it = requests_.find(id);
   if (it == requests_.end()) return;
-  const OrderedRequest key{it->second->order, id};
-  entered_.erase(key);
-  waiting_.erase(key);
-  if (it->second->in_flight == 0) {
-    if (exclusive_ == id) exclusive_ = 0;
-    requests_.erase(it);
-  } else {
-    it->second->removed = true;
-    it->second->schedulable = 0;
-    it->second->remaining = 0;
+  Request& r = *it->second;
+  r.schedulable = 0;
+  r.remaining = 0;
+  Reindex(id, r);
+  if (r.in_flight > 0) {
+    r.removed = true;
+    return;
   }
+  if (exclusive_ == id) exclusive_ = 0;
+  requests_.erase(it);
 }
 
 bool TokenScheduler::Contains(RequestId id) const {
