@@ -9,6 +9,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
+import torch
+
 from digits_data import split_digits
 from digits_eval import accuracy_table, answer_prompts, make_eval_set, write_prompts
 
@@ -31,7 +33,9 @@ def main():
     parser.add_argument("--write", action="store_true", help="store the answers in prompts.jsonl")
     parser.add_argument("--fresh", type=int, metavar="N", help="use N newly drawn prompts instead")
     parser.add_argument("--seed", type=int, default=1000, help="seed of --fresh")
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     if options.fresh:
         lines = evaluate_fresh(options.model, options.fresh, options.seed)
     else:

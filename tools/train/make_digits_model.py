@@ -21,12 +21,9 @@ EVAL_SEED = 7
 
 
 def train_parts(model, tokenizer, splits, options, log):
-    """The vision tower in two descents of the learning rate, then the language model."""
-    visual, seed = model.model.visual, options.seed
-    first, second = options.vision_steps
-    train_vision(visual, splits, first, seed + 1, small=0.4, peak=1.5e-3, log=log)
-    torch.manual_seed(seed + 2)
-    train_vision(visual, splits, second, seed + 2, log=log)
+    """The vision tower first, then the language model."""
+    visual, seed, steps = model.model.visual, options.seed, options.vision_steps
+    train_vision(visual, splits, steps, seed + 1, small=0.4, peak=1.5e-3, log=log)
     train_language(model, tokenizer, splits, options.steps, seed + 3, log=log)
 
 
@@ -34,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=MODEL, help="checkpoint folder to write")
     parser.add_argument("--steps", type=int, default=1500, help="steps of the language model")
-    parser.add_argument("--vision-steps", type=int, nargs=2, default=(1600, 2200))
+    parser.add_argument("--vision-steps", type=int, default=1600, help="steps of the vision tower")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and training data")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
