@@ -32,7 +32,7 @@ constexpr CommandText kText = {
     "'the prompt from k on prefilled'. Values are medians over the repeats; ratios are medians of\n"
     "the ratios inside each repeat.\n\n"
     "With --executor timed no model is needed: a stand-in of known durations takes its place in\n"
-    "the same engine. MODEL is then only read for its picture sizes and may be left out (\"-\").\n",
+    "the same engine. MODEL is then only read for its picture sizes and may be \"-\".\n",
     "  rserve bench models/digits --requests 1 --images 8\n"
     "  rserve bench /tmp/m --requests 16 --schemes rserve,epd,epd:all,colocated --repeat 7\n"
     "  rserve bench /tmp/m --requests 64 --rate 2 --arrivals bursty --slo 3000 --json bench.json\n"

@@ -42,8 +42,8 @@ struct EvalFlags {
   int64_t limit = 0;
   std::vector<std::string> schemes = {"rserve", "epd", "colocated", "rserve_intra"};
   std::vector<std::string> topologies = {"TP1+E1", "PP3+E1"};
-  std::vector<std::string> encode_batches = {"1024"};
-  std::vector<std::string> token_budgets = {"2048"};
+  std::vector<std::string> encode_batches = {"32"};
+  std::vector<std::string> token_budgets = {"256"};
   std::string json_path;
   EngineFlags engine;
 };

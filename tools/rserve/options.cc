@@ -182,11 +182,6 @@ OptionTable::Option* OptionTable::Find(absl::string_view name) {
   return nullptr;
 }
 
-bool OptionTable::Given(absl::string_view name) const {
-  return std::any_of(options_.begin(), options_.end(),
-                     [&](const Option& o) { return o.name == name && o.given; });
-}
-
 absl::Status OptionTable::UnknownOption(absl::string_view name) const {
   absl::string_view nearest;
   size_t best = 3;  // further away is no suggestion
@@ -230,13 +225,11 @@ absl::Status OptionTable::SetNamed(absl::string_view text, absl::Span<const std:
       if (attached) {
         return absl::InvalidArgumentError(absl::StrCat("--no-", name, " takes no value"));
       }
-      option->given = true;
       return option->set("0");
     }
     return UnknownOption(absl::StrCat("no-", name));
   }
   if (option == nullptr) return UnknownOption(name);
-  option->given = true;
   if (option->metavar.empty()) {
     if (attached) return absl::InvalidArgumentError(absl::StrCat("--", name, " takes no value"));
     return option->set("1");

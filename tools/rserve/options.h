@@ -56,9 +56,6 @@ class OptionTable {
   // name), value missing, bad or out of range, a positional missing or one too many.
   absl::Status Parse(absl::Span<const std::string> args);
 
-  // Whether the option was given (not left at its default).
-  bool Given(absl::string_view name) const;
-
   // The positionals and options, with defaults, wrapped to 100 columns.
   std::string Help() const;
   // "MODEL" ..., for the usage line.
@@ -72,7 +69,6 @@ class OptionTable {
     std::string help;
     std::function<absl::Status(absl::string_view)> set;
     std::string section = {};
-    bool given = false;
   };
   struct Place {
     std::string name;

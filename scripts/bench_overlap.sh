@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Measures what the overlap of encoding and prefill is worth and says PASS or FAIL for each claim:
+#
+#   scripts/bench_overlap.sh [RSERVE_BINARY] [WORK_FOLDER]
+#
+#   1. TP1+E1, one request of 8 pictures whose encoding and prefill take about as long as each
+#      other: TTFT of rserve at most 0.70 of epd's (median of 7).
+#   2. The same: at most 1.10 of the critical-path bound.
+#   3. TP1+E1, 16 such requests at once: throughput of rserve not below epd's.
+#   4. PP4+E1 with a stand-in of known durations: throughput of rserve at least 1.25 of
+#      rserve_intra's.
+#
+# Needs two cores that nothing else uses, and python3. Exits with 1 when a claim fails.
+
+set -euo pipefail
+
+root="$(cd "$(dirname "$0")/.." && pwd)"
+rserve="${1:-$root/build/release/bin/rserve}"
+work="${2:-$(mktemp -d)}"
+mkdir -p "$work"
+[ $# -ge 2 ] || trap 'rm -rf "$work"' EXIT
+
+# The language model and the vision tower are sized so that 8 pictures of 448x448 (256 tokens each)
+# take about as long to encode as the prompt takes to prefill; 16 of its 2144 tokens are text after
+# the last picture. A chunk of 288 tokens holds a picture with the text around it.
+model="$work/overlap-model"
+if [ ! -e "$model/model.safetensors" ]; then
+  "$rserve" make-model "$model" --preset 3b --hidden 512 --layers 6 --intermediate 2432 --vocab 2048 \
+    --vision-hidden 512 --vision-layers 2 --max-positions 8192
+fi
+request=(--images 8 --image-size 448x448 --text-tokens 64 --trailing-text-tokens 16)
+overlap=(--topology TP1+E1 --encode-batch 1 --token-budget 288)
+
+"$rserve" bench "$model" --requests 1 "${request[@]}" "${overlap[@]}" --repeat 7 \
+  --schemes rserve,epd,epd:all,colocated --json "$work/one.json"
+echo
+"$rserve" bench "$model" --requests 16 "${request[@]}" "${overlap[@]}" --repeat 3 \
+  --schemes rserve,epd,colocated --json "$work/sixteen.json"
+echo
+"$rserve" bench - --executor timed --topology PP4+E1 --requests 32 --images 4 \
+  --image-size 448x448 --text-tokens 256 --trailing-text-tokens 16 --encode-batch 256 \
+  --token-budget 512 --encode-ms-per-item 10 --stage-ms-per-chunk 20 --repeat 3 \
+  --schemes rserve,rserve_intra,epd --json "$work/timed.json"
+echo
+
+python3 - "$work" <<'PY'
+import json, sys
+
+work = sys.argv[1]
+one, sixteen, timed = (json.load(open(f"{work}/{name}.json")) for name in ("one", "sixteen", "timed"))
+
+
+def ratio(report, to, key):
+    return next(r[key] for r in report["ratios"] if r["to"] == to)
+
+
+solo = one["solo"]
+print(f"one request: encode {solo['encode_ms']:.0f} ms, prefill {solo['prefill_ms']:.0f} ms, "
+      f"trailing text {one['workload']['trailing_text_tokens']} of "
+      f"{one['workload']['prompt_tokens']} tokens")
+claims = [
+    ("TP1+E1, 1 request: TTFT rserve / epd", ratio(one, "epd", "ttft"), "<=", 0.70),
+    ("TP1+E1, 1 request: TTFT rserve / bound", one["runs"][0]["ttft_to_bound"], "<=", 1.10),
+    ("TP1+E1, 16 requests: throughput rserve / epd", ratio(sixteen, "epd", "tokens_per_s"), ">=", 1.00),
+    ("PP4+E1 timed: throughput rserve / rserve_intra", ratio(timed, "rserve_intra", "tokens_per_s"), ">=", 1.25),
+]
+failed = 0
+for name, value, sign, limit in claims:
+    good = value <= limit if sign == "<=" else value >= limit
+    failed += not good
+    print(f"{'PASS' if good else 'FAIL'}  {name:<48} {value:.3f} {sign} {limit:.2f}")
+sys.exit(1 if failed else 0)
+PY
