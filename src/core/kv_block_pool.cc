@@ -1,14 +1,14 @@
 #include "rserve/cc/kv_block_pool.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace rserve {
 
 KvBlockPool::KvBlockPool(int32_t num_blocks, int32_t block_tokens)
     : num_blocks_(num_blocks), block_tokens_(block_tokens) {
-  // Block 0 lies on top, so that a fresh pool gives out ascending numbers.
-  free_.reserve(static_cast<size_t>(num_blocks));
-  for (int32_t block = num_blocks; block-- > 0;) free_.push_back(block);
+  free_.resize(static_cast<size_t>(num_blocks));
+  std::iota(free_.begin(), free_.end(), 0);
 }
 
 int64_t KvBlockPool::BlocksFor(int64_t tokens) const {
@@ -17,14 +17,15 @@ int64_t KvBlockPool::BlocksFor(int64_t tokens) const {
 
 bool KvBlockPool::Allocate(int64_t blocks, std::vector<int32_t>* table) {
   if (blocks > free_blocks()) return false;
-  table->insert(table->end(), free_.rbegin(), free_.rbegin() + blocks);
+  // In the order in which they lie: one copy, and ascending numbers from a fresh pool.
+  table->insert(table->end(), free_.end() - blocks, free_.end());
   free_.resize(free_.size() - static_cast<size_t>(blocks));
   peak_used_ = std::max(peak_used_, used_blocks());
   return true;
 }
 
 void KvBlockPool::Free(std::vector<int32_t>* table) {
-  free_.insert(free_.end(), table->rbegin(), table->rend());
+  free_.insert(free_.end(), table->begin(), table->end());
   table->clear();
 }
 

@@ -50,6 +50,9 @@ void Orchestrator::Impl::Apply(SubmitInput& input) {
   r.item_input_released.assign(static_cast<size_t>(r.plan.num_items), false);
   r.units_to_encode = static_cast<int64_t>(r.plan.units.size());
   r.times.submitted_ns = now_ns_;
+  // Here, not at its entry: forming a micro-batch should allocate as little as can be.
+  r.kv_blocks.reserve(
+      static_cast<size_t>(kv_.BlocksFor(r.plan.prompt_tokens + r.plan.max_new_tokens)));
   requests_.emplace(id, std::move(owned));
   ++stats_.accepted;
   ++stats_.open_requests;
