@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.."
 
 scripts/install_deps.sh
 echo "== Building build/release (tool and library)"
-cmake --preset release -DRSERVE_TESTS=OFF -DRSERVE_EXAMPLES=OFF >build-release.log 2>&1 \
-  || { cat build-release.log; exit 1; }
-rm -f build-release.log
+mkdir -p build
+cmake --preset release -DRSERVE_TESTS=OFF -DRSERVE_EXAMPLES=OFF >build/configure.log 2>&1 \
+  || { cat build/configure.log; exit 1; }
 cmake --build --preset release
 rserve=build/release/bin/rserve
 model=models/digits
