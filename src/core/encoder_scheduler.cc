@@ -27,10 +27,16 @@ struct EncoderScheduler::Request {
     TimeNs ready_ns = 0;
   };
   uint64_t order = 0;
-  std::vector<Unit> units;                        // in prompt order
-  size_t next_waiting = 0;                        // the first unit without a place
-  size_t next_issue = 0;                          // the first unit that is not issued
-  absl::flat_hash_map<int32_t, size_t> index_of;  // unit number -> index into units
+  std::vector<Unit> units;                            // in prompt order
+  size_t next_waiting = 0;                            // the first unit without a place
+  size_t next_issue = 0;                              // the first unit that is not issued
+  std::vector<std::pair<int32_t, size_t>> by_number;  // (unit number, index into units), sorted
+
+  Unit& Find(int32_t unit) { return units[IndexOf(unit)]; }
+  size_t IndexOf(int32_t unit) const {
+    return std::lower_bound(by_number.begin(), by_number.end(), std::make_pair(unit, size_t{0}))
+        ->second;
+  }
 };
 
 struct EncoderScheduler::Gathered {
@@ -77,8 +83,9 @@ void EncoderScheduler::Add(RequestId id, uint64_t order, absl::Span<const int32_
   for (size_t i = 0; i < units.size(); ++i) {
     request->units[i].unit = units[i];
     request->units[i].tokens = tokens[i];
-    request->index_of[units[i]] = i;
+    request->by_number.push_back({units[i], i});
   }
+  std::sort(request->by_number.begin(), request->by_number.end());
   Request& r = *request;
   requests_[id] = std::move(request);
   Reindex(id, r);
@@ -118,7 +125,7 @@ bool EncoderScheduler::NextToPrepare(RequestId preferred, PlaceFn place, UnitRef
 
 void EncoderScheduler::MarkPrepared(UnitRef unit, TimeNs now_ns) {
   Request& r = *requests_.find(unit.request)->second;
-  Request::Unit& u = r.units[r.index_of.find(unit.unit)->second];
+  Request::Unit& u = r.Find(unit.unit);
   u.state = UnitState::kReady;
   u.ready_ns = now_ns;
   Reindex(unit.request, r);
@@ -126,7 +133,7 @@ void EncoderScheduler::MarkPrepared(UnitRef unit, TimeNs now_ns) {
 
 void EncoderScheduler::Requeue(UnitRef unit, TimeNs now_ns) {
   Request& r = *requests_.find(unit.request)->second;
-  const size_t i = r.index_of.find(unit.unit)->second;
+  const size_t i = r.IndexOf(unit.unit);
   r.units[i].state = UnitState::kReady;
   r.units[i].ready_ns = now_ns;
   r.next_issue = std::min(r.next_issue, i);
@@ -195,7 +202,7 @@ bool EncoderScheduler::NextBatch(TimeNs now_ns, RequestId preferred, PlaceFn pla
   if (batch->empty()) return false;
   for (const UnitRef& unit : *batch) {
     Request& r = *requests_.find(unit.request)->second;
-    r.units[r.index_of.find(unit.unit)->second].state = UnitState::kIssued;
+    r.Find(unit.unit).state = UnitState::kIssued;
   }
   for (const UnitRef& unit : *batch) {
     Reindex(unit.request, *requests_.find(unit.request)->second);
