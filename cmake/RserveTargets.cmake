@@ -52,6 +52,16 @@ function(rserve_library name)
                              $<INSTALL_INTERFACE:include>)
 endfunction()
 
+# rserve_build_with(TARGET label ...): the targets tests_<label> build it.
+function(rserve_build_with name)
+  foreach(label ${ARGN})
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${name})
+  endforeach()
+endfunction()
+
 # rserve_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]): one Catch2
 # program, one ctest entry. Labels:
 #   ci        runs in scripts/test.sh (the default)
@@ -73,10 +83,5 @@ function(rserve_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
-  foreach(label ${arg_LABELS})
-    if(NOT TARGET tests_${label})
-      add_custom_target(tests_${label})
-    endif()
-    add_dependencies(tests_${label} ${name})
-  endforeach()
+  rserve_build_with(${name} ${arg_LABELS})
 endfunction()
