@@ -108,7 +108,7 @@ TEST_CASE("a detail tells all of a finished request and outlives acknowledge and
 TEST_CASE("a failed request's detail says why") {
   const EnginePtr engine = MustCreate(TinyConfig());
   std::vector<uint8_t> png = TestPng(40, 40, 3);
-  png.resize(png.size() - 100);
+  png.erase(png.end() - 100, png.end());
   const std::vector<rserve_part> parts = {ImagePart(png)};
   uint64_t id = 0;
   REQUIRE(Submit(engine.get(), RequestOf(parts), &id).code == RSERVE_STATUS_OK);
