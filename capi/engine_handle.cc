@@ -5,21 +5,22 @@
 namespace rserve::capi {
 
 bool CallGate::Enter() {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) return false;
   ++inside_;
   return true;
 }
 
 void CallGate::Leave() {
-  absl::MutexLock lock(&mutex_);
-  --inside_;
+  std::lock_guard<std::mutex> lock(mutex_);
+  // Under the lock: Close may destroy the gate as soon as it can take it.
+  if (--inside_ == 0) empty_.notify_all();
 }
 
 void CallGate::Close() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   closed_ = true;
-  mutex_.Await(absl::Condition(this, &CallGate::Empty));
+  while (inside_ != 0) empty_.wait(lock);
 }
 
 absl::Status Enter(const rserve_engine* handle) {

@@ -3,16 +3,16 @@
 #ifndef RSERVE_CAPI_ENGINE_HANDLE_H_
 #define RSERVE_CAPI_ENGINE_HANDLE_H_
 
-#include <sys/types.h>
-
 #include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <sys/types.h>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "capi/callbacks.h"
 #include "capi/guard.h"
 #include "rserve/cc/model_engine.h"
@@ -29,9 +29,8 @@ class CallGate {
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  bool Empty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ == 0; }
-
-  absl::Mutex mutex_;
+  std::mutex mutex_;
+  std::condition_variable empty_;
   int inside_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };

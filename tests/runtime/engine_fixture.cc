@@ -8,15 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/catch.h"
 
-#if defined(__SANITIZE_THREAD__)
-// Statuses are shared between threads by a reference count whose decrement is inside Abseil's
-// library. Where that library is not instrumented (distributions ship it so) the sanitizer does not
-// see the decrement, and takes the last owner's delete for a race with the others' use.
-extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
-  return "race:absl::*Status::Unref\n";
-}
-#endif
-
 namespace rserve::testing {
 
 RequestPlan TextPlan(RequestId id, int64_t tokens) {

@@ -43,7 +43,7 @@ absl::StatusOr<PooledBuffer> BufferPool::Take(int64_t floats) {
   buffer.size_ = floats;
   std::vector<Memory> gone;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     loaned_bytes_ += bytes;
     if (auto it = idle_.find(floats); it != idle_.end()) {
       buffer.data_ = std::move(it->second.data);
@@ -59,7 +59,7 @@ absl::StatusOr<PooledBuffer> BufferPool::Take(int64_t floats) {
   buffer.data_.reset(static_cast<float*>(::operator new (
       static_cast<size_t>(bytes), std::align_val_t{kBufferAlignment}, std::nothrow)));
   if (buffer.data_ == nullptr) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     loaned_bytes_ -= bytes;
     return absl::ResourceExhaustedError(
         absl::StrCat("the system has no memory for a buffer of ", bytes, " bytes (", name_, ")"));
@@ -70,7 +70,7 @@ absl::StatusOr<PooledBuffer> BufferPool::Take(int64_t floats) {
 void BufferPool::Return(Memory data, int64_t floats) {
   const int64_t bytes = floats * kFloatBytes;
   std::vector<Memory> gone;
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   loaned_bytes_ -= bytes;
   idle_bytes_ += bytes;
   idle_.emplace(floats, Idle{clock_++, std::move(data)});
@@ -89,17 +89,17 @@ void BufferPool::Trim(int64_t limit_bytes, std::vector<Memory>* gone) {
 }
 
 int64_t BufferPool::loaned_bytes() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return loaned_bytes_;
 }
 
 int64_t BufferPool::peak_bytes() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return peak_bytes_;
 }
 
 int64_t BufferPool::allocations() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return allocations_;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -15,7 +16,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 
 namespace rserve::runtime {
 
@@ -82,7 +82,7 @@ class BufferPool {
 
   const std::string name_;
   const int64_t capacity_bytes_;
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   std::multimap<int64_t, Idle> idle_ ABSL_GUARDED_BY(mutex_);  // by floats
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -21,12 +21,12 @@ void DetailTable::Add(RequestDetail detail, bool discard) {
   auto entry = std::make_unique<Entry>();
   entry->detail = std::move(detail);
   entry->discard = discard;
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   entries_[request] = std::move(entry);
 }
 
 void DetailTable::Remove(RequestId request) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(request);
   if (it == entries_.end()) return;
   if (it->second->ended) --ended_;
@@ -35,7 +35,7 @@ void DetailTable::Remove(RequestId request) {
 
 void DetailTable::SetFirstToken(RequestId request, const FirstToken& first,
                                 std::vector<float> logits, std::vector<float> embeddings) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(request);
   if (it == entries_.end() || it->second->ended) return;
   RequestDetail& detail = it->second->detail;
@@ -45,7 +45,7 @@ void DetailTable::SetFirstToken(RequestId request, const FirstToken& first,
 }
 
 void DetailTable::Record(const Event& event) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(event.request);
   if (it == entries_.end() || it->second->ended) return;
   Entry& entry = *it->second;
@@ -64,14 +64,14 @@ void DetailTable::Record(const Event& event) {
 }
 
 absl::StatusOr<std::shared_ptr<const RequestDetail>> DetailTable::Get(RequestId request) const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(request);
   if (it == entries_.end()) return Unknown(request);
   return std::make_shared<const RequestDetail>(it->second->detail);
 }
 
 absl::Status DetailTable::Acknowledge(RequestId request) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(request);
   if (it == entries_.end()) return Unknown(request);
   if (!it->second->ended) {
@@ -84,7 +84,7 @@ absl::Status DetailTable::Acknowledge(RequestId request) {
 }
 
 int64_t DetailTable::ItemTokens(RequestId request, int32_t item) const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(request);
   if (it == entries_.end()) return 0;
   const std::vector<ItemDetail>& items = it->second->detail.items;
@@ -93,7 +93,7 @@ int64_t DetailTable::ItemTokens(RequestId request, int32_t item) const {
 }
 
 int64_t DetailTable::ended() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return ended_;
 }
 

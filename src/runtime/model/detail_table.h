@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "rserve/cc/engine.h"
 #include "rserve/cc/model_engine.h"
 
@@ -42,7 +42,7 @@ class DetailTable {
     bool ended = false;
   };
 
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   absl::flat_hash_map<RequestId, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
   int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
 };

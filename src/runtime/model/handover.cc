@@ -30,12 +30,12 @@ absl::StatusOr<PooledBuffer> Handover::NewBuffer(int64_t tokens) {
 }
 
 void Handover::Put(uint64_t micro_batch, PooledBuffer buffer) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   buffers_[micro_batch] = std::move(buffer);
 }
 
 absl::StatusOr<PooledBuffer> Handover::Take(uint64_t micro_batch) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   auto it = buffers_.find(micro_batch);
   if (it == buffers_.end()) {
     return absl::InternalError(
@@ -47,7 +47,7 @@ absl::StatusOr<PooledBuffer> Handover::Take(uint64_t micro_batch) {
 }
 
 void Handover::Drop(uint64_t micro_batch) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   buffers_.erase(micro_batch);
 }
 

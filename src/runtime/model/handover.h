@@ -4,11 +4,11 @@
 #define RSERVE_SRC_RUNTIME_MODEL_HANDOVER_H_
 
 #include <cstdint>
+#include <mutex>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "src/runtime/model/buffer_pool.h"
 
 namespace rserve::runtime {
@@ -29,7 +29,7 @@ class Handover {
  private:
   const int64_t hidden_size_;
   BufferPool pool_;
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   absl::flat_hash_map<uint64_t, PooledBuffer> buffers_ ABSL_GUARDED_BY(mutex_);
 };
 

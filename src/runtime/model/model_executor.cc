@@ -59,19 +59,19 @@ ModelExecutor::ModelExecutor(const LoadedModel& model, absl::Span<const WorkerIn
 ModelExecutor::~ModelExecutor() = default;
 
 void ModelExecutor::Add(RequestId request, std::unique_ptr<RequestState> state) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   states_[request] = std::move(state);
 }
 
 std::shared_ptr<RequestState> ModelExecutor::Find(RequestId request) const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = states_.find(request);
   return it == states_.end() ? nullptr : it->second;
 }
 
 void ModelExecutor::Forget(RequestId request) {
   std::shared_ptr<RequestState> gone;  // its memory goes after the lock
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto it = states_.find(request);
   if (it == states_.end()) return;
   gone = std::move(it->second);

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "rserve/cc/executor.h"
 #include "rserve/cc/model_engine.h"
@@ -76,7 +76,7 @@ class ModelExecutor final : public Executor {
   BufferPool embeddings_;
   Handover handover_;
   std::vector<Lane> lanes_;  // by worker
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   // After the pools: states hold their buffers.
   absl::flat_hash_map<RequestId, std::shared_ptr<RequestState>> states_ ABSL_GUARDED_BY(mutex_);
 };
