@@ -61,7 +61,7 @@ void Orchestrator::Impl::Apply(SubmitInput& input) {
 
   // CheckFits has validated the plan and the id is new, so this cannot fail.
   tracker_.Add(r.plan).IgnoreError();
-  places_.Add(id, r.arrival, &r.layout);
+  places_.Add(id, &r.layout);
   tokens_.Add(id, r.arrival, r.plan.prompt_tokens);
   QueueForEncode(r);
   if (r.plan.deadline_ns != kNever) deadlines_.insert({r.plan.deadline_ns, r.arrival, id});

@@ -61,13 +61,13 @@ void PlaceLedger::Give(Request& r, const Amounts& a) {
   if (!r.entered) Subtract(&held_waiting_, a);
 }
 
-void PlaceLedger::Add(RequestId id, uint64_t arrival, const UnitLayout* layout) {
+void PlaceLedger::Add(RequestId id, const UnitLayout* layout) {
   auto request = std::make_unique<Request>();
   request->layout = layout;
   request->placing = !layout->floor.empty();
   if (request->placing) {
     AddFloor(*request);
-    request->rank = waiting_ranks_.insert({arrival, id}).first;
+    request->rank = waiting_.insert(waiting_.end(), id);
   }
   requests_[id] = std::move(request);
 }
@@ -80,7 +80,7 @@ void PlaceLedger::StopPlacing(RequestId id) {
 }
 
 void PlaceLedger::Unrank(Request& r) {
-  (r.entered ? entered_ranks_ : waiting_ranks_).erase(r.rank);
+  (r.entered ? entered_ : waiting_).erase(r.rank);
   r.placing = false;
 }
 
@@ -142,10 +142,7 @@ void PlaceLedger::Enter(RequestId id) {
   Request& r = *requests_.find(id)->second;
   if (r.entered) return;
   Subtract(&held_waiting_, r.held);
-  if (r.placing) {
-    waiting_ranks_.erase(r.rank);
-    r.rank = entered_ranks_.insert(entered_ranks_.end(), {next_entry_++, id});
-  }
+  if (r.placing) entered_.splice(entered_.end(), waiting_, r.rank);
   r.entered = true;
 }
 

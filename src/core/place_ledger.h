@@ -3,16 +3,17 @@
 // The rules (a), (b), (c) and the argument stand in rserve/cc/orchestrator.h; this is their one
 // implementation. Three budgets are kept: embedding bytes, pixel bytes, units in flight.
 //
-// Not thread-safe. All calls are O(log requests).
+// Not thread-safe. A request is ranked in O(1), since both orders only grow at their ends; floors
+// cost O(log requests) and change only when a unit is placed or a request comes or goes.
 
 #ifndef RSERVE_SRC_CORE_PLACE_LEDGER_H_
 #define RSERVE_SRC_CORE_PLACE_LEDGER_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <set>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "rserve/cc/request_plan.h"
@@ -24,9 +25,9 @@ class PlaceLedger {
  public:
   explicit PlaceLedger(const Amounts& limits) : limits_(limits) {}
 
-  // Registers a request with units to place. `layout` must outlive the registration. `arrival` is
-  // unique and ascending.
-  void Add(RequestId request, uint64_t arrival, const UnitLayout* layout);
+  // Registers a request; those without units to place only hold up nobody. `layout` must outlive
+  // the registration. Requests arrive in the order of the calls.
+  void Add(RequestId request, const UnitLayout* layout);
   // The request places nothing more (it ended or all is placed); what it holds stays until Release.
   void StopPlacing(RequestId request);
   // Forgets the request. It must hold nothing.
@@ -48,8 +49,8 @@ class PlaceLedger {
 
   // The first-ranked request with units to place, or 0.
   RequestId FirstRanked() const {
-    const std::set<Rank>& first = entered_ranks_.empty() ? waiting_ranks_ : entered_ranks_;
-    return first.empty() ? 0 : first.begin()->second;
+    const std::list<RequestId>& first = entered_.empty() ? waiting_ : entered_;
+    return first.empty() ? 0 : first.front();
   }
   const Amounts& used() const { return used_; }
   const Amounts& peak() const { return peak_; }
@@ -57,13 +58,12 @@ class PlaceLedger {
  private:
   struct Request {
     const UnitLayout* layout = nullptr;
-    std::set<std::pair<uint64_t, RequestId>>::iterator rank;  // its place in one of the two sets
-    size_t next = 0;  // position of the next unit to place
+    std::list<RequestId>::iterator rank;  // its place in one of the two lists, while placing
+    size_t next = 0;                      // position of the next unit to place
     bool placing = false;
     bool entered = false;
     Amounts held;
   };
-  using Rank = std::pair<uint64_t, RequestId>;
 
   void Unrank(Request& request);
   bool Fits(const Amounts& more, const Amounts& keep_free) const;
@@ -77,11 +77,9 @@ class PlaceLedger {
   Amounts used_;
   Amounts peak_;
   Amounts held_waiting_;  // by requests that have not entered
-  uint64_t next_entry_ = 0;
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
-  // Requests with units to place: those that have entered by entry, then the others by arrival. Two
-  // sets, since the second can be as long as the queue and an entry should not cost its logarithm.
-  std::set<Rank> entered_ranks_, waiting_ranks_;
+  // Requests with units to place: those that have entered by entry, then the others by arrival.
+  std::list<RequestId> entered_, waiting_;
   std::multiset<int64_t> floor_embedding_, floor_pixels_, floor_units_;
 };
 

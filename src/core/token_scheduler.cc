@@ -1,16 +1,17 @@
 #include "rserve/cc/token_scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rserve {
 namespace {
 
-enum class Where { kNowhere, kEntered, kWaiting };  // in which of the two sets
+enum class Where { kNowhere, kEntered, kWaiting };  // in which of the two indexes
 
 }  // namespace
 
 struct TokenScheduler::Request {
-  uint64_t order = 0;
+  RequestId id = 0;
   int64_t begin = 0;      // first prompt token in no micro-batch yet
   int64_t remaining = 0;  // prompt tokens in no micro-batch yet
   int64_t schedulable = 0;
@@ -18,6 +19,10 @@ struct TokenScheduler::Request {
   bool entered = false;
   Where where = Where::kNowhere;
   bool removed = false;  // gone, but for micro-batches that are still in flight
+  // Its place in the index that `where` names; outside of both it keeps its node, so that coming
+  // and going allocates nothing.
+  OrderIndex::iterator place;
+  OrderIndex::node_type parked;
 };
 
 TokenScheduler::TokenScheduler(const TokenSchedulerOptions& options) : options_(options) {}
@@ -27,23 +32,24 @@ bool TokenScheduler::MayBeTaken(const Request& r) const {
   return r.schedulable > 0 && !(options_.one_chunk_in_flight && r.in_flight > 0);
 }
 
-// Most updates leave a request where it is, so the sets are touched on a change only.
-void TokenScheduler::Reindex(RequestId id, Request& r) {
+// Most updates leave a request where it is, so the indexes are touched on a change only.
+void TokenScheduler::Reindex(Request& r) {
   Where where = Where::kNowhere;
   if (MayBeTaken(r)) where = r.entered ? Where::kEntered : Where::kWaiting;
   if (where == r.where) return;
-  const OrderedRequest key{r.order, id};
-  if (r.where == Where::kEntered) entered_.erase(key);
-  if (r.where == Where::kWaiting) waiting_.erase(key);
-  if (where == Where::kEntered) entered_.insert(key);
-  if (where == Where::kWaiting) waiting_.insert(key);
+  if (r.where == Where::kEntered) r.parked = entered_.extract(r.place);
+  if (r.where == Where::kWaiting) r.parked = waiting_.extract(r.place);
+  if (where == Where::kEntered) r.place = entered_.insert(std::move(r.parked)).position;
+  if (where == Where::kWaiting) r.place = waiting_.insert(std::move(r.parked)).position;
   r.where = where;
 }
 
 void TokenScheduler::Add(RequestId id, uint64_t order, int64_t prompt_tokens) {
   auto request = std::make_unique<Request>();
-  request->order = order;
+  request->id = id;
   request->remaining = prompt_tokens;
+  OrderIndex node;
+  request->parked = node.extract(node.emplace(order, request.get()).first);
   requests_[id] = std::move(request);
 }
 
@@ -53,7 +59,7 @@ void TokenScheduler::Remove(RequestId id) {
   Request& r = *it->second;
   r.schedulable = 0;
   r.remaining = 0;
-  Reindex(id, r);
+  Reindex(r);
   if (r.in_flight > 0) {
     r.removed = true;
     return;
@@ -70,11 +76,12 @@ bool TokenScheduler::Contains(RequestId id) const {
 void TokenScheduler::SetSchedulable(RequestId id, int64_t tokens) {
   Request& r = *requests_.find(id)->second;
   r.schedulable = std::min(tokens, r.remaining);
-  Reindex(id, r);
+  Reindex(r);
 }
 
 bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch) {
   batch->clear();
+  taken_.clear();
   int64_t left = options_.budget_tokens;
   const bool one = options_.sharing == Sharing::kOneRequest;
   bool may_enter = exclusive_ == 0;
@@ -84,10 +91,10 @@ bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>*
     const bool have_entered = next_entered != entered_.end();
     const bool have_waiting = may_enter && next_waiting != waiting_.end();
     if (!have_entered && !have_waiting) break;
-    const bool take_entered = have_entered && (!have_waiting || *next_entered < *next_waiting);
-    const RequestId id = take_entered ? next_entered->second : next_waiting->second;
-    ++(take_entered ? next_entered : next_waiting);
-    const Request& r = *requests_.find(id)->second;
+    const bool take_entered =
+        have_entered && (!have_waiting || next_entered->first < next_waiting->first);
+    Request& r = *(take_entered ? next_entered++ : next_waiting++)->second;
+    const RequestId id = r.id;
 
     const int64_t tokens = chunk(id, std::min(left, r.schedulable));
     if (tokens == kPassRequest) continue;
@@ -105,18 +112,20 @@ bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>*
       continue;
     }
     batch->push_back({id, r.begin, tokens});
+    taken_.push_back(&r);
     left -= tokens;
     if (one) break;
   }
-  for (const BatchEntry& entry : *batch) {
-    Request& r = *requests_.find(entry.request)->second;
-    r.begin += entry.tokens;
-    r.remaining -= entry.tokens;
-    r.schedulable -= entry.tokens;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    Request& r = *taken_[i];
+    const int64_t tokens = (*batch)[i].tokens;
+    r.begin += tokens;
+    r.remaining -= tokens;
+    r.schedulable -= tokens;
     r.in_flight += 1;
     r.entered = true;
-    Reindex(entry.request, r);
-    if (one) exclusive_ = entry.request;
+    Reindex(r);
+    if (one) exclusive_ = r.id;
   }
   return !batch->empty();
 }
@@ -131,7 +140,7 @@ void TokenScheduler::Retire(RequestId id) {
     requests_.erase(it);
     return;
   }
-  Reindex(id, r);
+  Reindex(r);
 }
 
 bool TokenScheduler::HasEntered(RequestId id) const { return requests_.find(id)->second->entered; }
@@ -144,9 +153,9 @@ int32_t TokenScheduler::InFlight(RequestId id) const {
 
 RequestId TokenScheduler::Front() const {
   const bool waiting = exclusive_ == 0 && !waiting_.empty();
-  if (entered_.empty()) return waiting ? waiting_.begin()->second : 0;
-  if (!waiting) return entered_.begin()->second;
-  return std::min(*entered_.begin(), *waiting_.begin()).second;
+  if (entered_.empty()) return waiting ? waiting_.begin()->second->id : 0;
+  if (!waiting) return entered_.begin()->second->id;
+  return std::min(*entered_.begin(), *waiting_.begin()).second->id;
 }
 
 }  // namespace rserve

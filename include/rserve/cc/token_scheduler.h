@@ -28,9 +28,8 @@
 #define RSERVE_CC_TOKEN_SCHEDULER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -103,17 +102,18 @@ class TokenScheduler {
 
  private:
   struct Request;
-  using OrderedRequest = std::pair<uint64_t, RequestId>;
+  using OrderIndex = std::map<uint64_t, Request*>;  // by `order`
 
   bool MayBeTaken(const Request& request) const;
-  void Reindex(RequestId id, Request& request);
+  void Reindex(Request& request);
 
   const TokenSchedulerOptions options_;
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   // Requests that can give tokens now, by whether they have entered.
-  std::set<OrderedRequest> entered_;
-  std::set<OrderedRequest> waiting_;
-  RequestId exclusive_ = 0;  // Sharing::kOneRequest: the one in flight
+  OrderIndex entered_;
+  OrderIndex waiting_;
+  RequestId exclusive_ = 0;      // Sharing::kOneRequest: the one in flight
+  std::vector<Request*> taken_;  // scratch of Next, kept for its capacity
 };
 
 }  // namespace rserve
