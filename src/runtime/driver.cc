@@ -21,17 +21,18 @@ Driver::Driver(const Parts& parts) : parts_(parts) { batch_.reserve(kInputsPerSt
 void Driver::Run() {
   while (actions_out_ > 0 || !parts_.inbox->stopped()) {
     std::list<InboxItem> items;
-    parts_.inbox->Take(failed_ ? kNever : parts_.orchestrator.next_wake_ns(), &items);
+    parts_.inbox->Take(failed() ? kNever : parts_.orchestrator.next_wake_ns(), &items);
     actions_out_ -= std::count_if(items.begin(), items.end(),
                                   [](const InboxItem& item) { return item.finishes_action; });
-    if (!failed_) {
-      now_ns_ = std::max(now_ns_, MonotonicNow());
+    now_ns_ = std::max(now_ns_, MonotonicNow());
+    if (!failed()) {
       const absl::Status status = RunGuarded("the driver", [&] { Advance(items); });
       if (!status.ok()) Fail(status);
-      PublishStats();
-      parts_.events.Push(std::move(events_));
-      events_.clear();
     }
+    if (failed() && !ended_ && actions_out_ == 0) EndAll();
+    PublishStats();
+    parts_.events.Push(std::move(events_));
+    events_.clear();
     if (parts_.trace) Trace(items);
   }
 }
@@ -49,11 +50,16 @@ void Driver::Advance(std::list<InboxItem>& items) {
 }
 
 void Driver::Fail(const absl::Status& why) {
-  failed_ = true;
+  failure_ = why;
+  parts_.inbox->Refuse("has failed");
   parts_.logger.Write(kLogError, "the engine failed, actions out", actions_out_, why);
-  parts_.inbox->FailAll("has failed", [&](RequestId request, RequestRecord& record) {
+}
+
+void Driver::EndAll() {
+  ended_ = true;
+  parts_.inbox->EndAll([&](RequestId request, RequestRecord& record) {
     std::list<Event> slot = TakeSlot(EventType::kFailed, request, record);
-    slot.front().status = why;
+    slot.front().status = failure_;
     events_.splice(events_.end(), slot);
   });
 }
@@ -67,7 +73,7 @@ void Driver::PublishStats() {
   OrchestratorStats stats = parts_.orchestrator.stats();
   stats.finished -= failed_first_tokens_;
   stats.failed += failed_first_tokens_;
-  if (failed_) {
+  if (ended_) {
     stats.failed += stats.open_requests;
     stats.open_requests = stats.lingering_requests = 0;
   }

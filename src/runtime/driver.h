@@ -8,8 +8,9 @@
 // date.
 //
 // If a round fails for want of memory the orchestrator's state is not to be trusted any more: the
-// engine fails. Every open request ends with a failure (its event was allocated when it was
-// submitted), submits are refused, and the driver only waits for what executors still hold.
+// engine fails. Submits are refused, the driver only waits for what executors still hold, and then
+// every open request ends with a failure (its event was allocated when it was submitted). Not
+// before: a terminal event gives the host its memory back, which a preparation may still read.
 
 #ifndef RSERVE_SRC_RUNTIME_DRIVER_H_
 #define RSERVE_SRC_RUNTIME_DRIVER_H_
@@ -52,7 +53,7 @@ class Driver final : private ActionSink {
   void Run();
 
   // A round has failed (see above). Once Run has returned.
-  bool failed() const { return failed_; }
+  bool failed() const { return !failure_.ok(); }
 
   OrchestratorStats stats() const;  // as of the last round [any-thread]
 
@@ -68,6 +69,7 @@ class Driver final : private ActionSink {
 
   void Advance(std::list<InboxItem>& items);
   void Fail(const absl::Status& why);
+  void EndAll();
   void PublishStats();
   void Trace(const std::list<InboxItem>& items);
 
@@ -84,7 +86,8 @@ class Driver final : private ActionSink {
   std::list<Event> events_;   // made in this round
   int64_t actions_out_ = 0;   // issued and not finished
   int64_t failed_first_tokens_ = 0;
-  bool failed_ = false;
+  absl::Status failure_;  // not OK: a round has failed
+  bool ended_ = false;    // failed, and every request has its terminal event
 
   mutable std::mutex stats_mu_;
   OrchestratorStats stats_;  // guarded by stats_mu_

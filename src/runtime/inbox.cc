@@ -150,10 +150,14 @@ void Inbox::Forget(RequestId request) {
   node = requests_.extract(request);
 }
 
-void Inbox::FailAll(const char* why, absl::FunctionRef<void(RequestId, RequestRecord&)> end) {
-  std::map<RequestId, RequestRecord> requests;
+void Inbox::Refuse(const char* why) {
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = why;
+}
+
+void Inbox::EndAll(absl::FunctionRef<void(RequestId, RequestRecord&)> end) {
+  std::map<RequestId, RequestRecord> requests;
+  std::lock_guard<std::mutex> lock(mu_);
   for (auto& [id, record] : requests_) {
     if (!record.open) continue;
     end(id, record);

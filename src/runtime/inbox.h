@@ -80,9 +80,11 @@ class Inbox {
   // Gives back what the request holds of the limits; call it when its terminal event is made.
   void End(RequestRecord* record);
   void Forget(RequestId request);
-  // Refuses submits from now on, calls `end` for every open request in ascending order of ids, and
-  // forgets all requests. `end` must not call the inbox.
-  void FailAll(const char* why, absl::FunctionRef<void(RequestId, RequestRecord&)> end);
+  // Refuses submits from now on, as Close does, but queues nothing and needs no memory.
+  void Refuse(const char* why);
+  // Calls `end` for every open request in ascending order of ids, and forgets all requests. `end`
+  // must not call the inbox.
+  void EndAll(absl::FunctionRef<void(RequestId, RequestRecord&)> end);
 
  private:
   absl::Status CheckAdmission(RequestId request, int64_t input_bytes) const;

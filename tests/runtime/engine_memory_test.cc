@@ -1,6 +1,9 @@
 // No memory on the driver's thread, at each allocation in turn: every request still ends exactly
 // once, the process lives and the engine can be destroyed.
 
+#include <atomic>
+#include <thread>
+
 #include "absl/strings/match.h"
 #include "src/runtime/timed_executor.h"
 #include "tests/runtime/engine_fixture.h"
@@ -62,6 +65,36 @@ TEST_CASE("Every request ends exactly once wherever the driver runs out of memor
   int64_t n = 1;
   while (RunWithFailure(n)) ++n;
   CHECK(n > 20);
+}
+
+TEST_CASE("An engine out of memory ends no request while a preparation reads its pixels") {
+  std::atomic<bool> armed{false};
+  EngineOptions options = SmallOptions(1);
+  options.core.prepare_lanes = 1;
+  options.trace = [&](const TraceSpan&) {  // called by the driver, after the forward of the text
+    if (!armed) FailAllocation(1);
+    armed = true;
+  };
+  EngineFixture f(std::move(options));
+  f.gate().Set("forward", Behaviour::kFinish);
+  REQUIRE(f.engine().Submit(ImagePlan(1, {4}), 0).ok());
+  CHECK(f.Next() == "1 accepted");
+  f.gate().Await("prepare 1:0");
+  while (!armed) std::this_thread::yield();
+  REQUIRE(f.engine().Submit(TextPlan(2, 2), 0).ok());
+  // An id in use, so that nothing more is accepted while the engine still goes.
+  while (f.engine().Submit(TextPlan(2, 2), 0).message() != "request 2: the engine has failed") {
+    std::this_thread::yield();
+  }
+  std::vector<Event> early;
+  f.engine().Poll(64, &early);
+  CHECK(early.empty());
+  CHECK(f.engine().stats().failed == 0);
+  f.gate().Release("prepare 1:0");
+  CHECK(f.UntilEnd(2) ==
+        std::vector<std::string>{"1 failed RESOURCE_EXHAUSTED: the driver: out of memory",
+                                 "2 failed RESOURCE_EXHAUSTED: the driver: out of memory"});
+  f.AwaitIdle();
 }
 
 }  // namespace
