@@ -9,6 +9,8 @@
 #   3. TP1+E1, 16 such requests at once: throughput of rserve not below epd's.
 #   4. PP4+E1 with a stand-in of known durations: throughput of rserve at least 1.25 of
 #      rserve_intra's.
+#   5. One request of 64 pictures under an embedding budget of 4 pictures: it finishes, and the peak
+#      of live embedding bytes stays within the budget.
 #
 # Needs two cores that nothing else uses, and python3. Exits with 1 when a claim fails.
 
@@ -43,11 +45,18 @@ echo
   --schemes rserve,rserve_intra,epd --json "$work/timed.json"
 echo
 
+# 64 tokens a picture, 512 floats a token: 128 KiB a picture.
+"$rserve" bench "$model" --requests 1 --images 64 --image-size 224x224 --text-tokens 64 \
+  --trailing-text-tokens 16 "${overlap[@]}" --repeat 1 --schemes rserve \
+  --embedding-bytes 524288 --json "$work/memory.json"
+echo
+
 python3 - "$work" <<'PY'
 import json, sys
 
 work = sys.argv[1]
-one, sixteen, timed = (json.load(open(f"{work}/{name}.json")) for name in ("one", "sixteen", "timed"))
+one, sixteen, timed, memory = (
+    json.load(open(f"{work}/{name}.json")) for name in ("one", "sixteen", "timed", "memory"))
 
 
 def ratio(report, to, key):
@@ -69,5 +78,9 @@ for name, value, sign, limit in claims:
     good = value <= limit if sign == "<=" else value >= limit
     failed += not good
     print(f"{'PASS' if good else 'FAIL'}  {name:<48} {value:.3f} {sign} {limit:.2f}")
+peak, budget = memory["runs"][0]["peak_embedding_bytes"], 524288
+failed += peak > budget
+print(f"{'PASS' if peak <= budget else 'FAIL'}  64 pictures, budget of 4: peak embedding bytes"
+      f"          {peak} <= {budget} (peak RSS {memory['runs'][0]['peak_rss_bytes'] >> 20} MiB)")
 sys.exit(1 if failed else 0)
 PY

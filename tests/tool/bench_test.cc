@@ -142,8 +142,8 @@ TEST_CASE("the stand-in runs a set through the engine under every scheme") {
   const auto shape = ShapeOf(workload, model::ImageProcessorConfig());
   REQUIRE(shape.ok());
   const TimedCosts costs{.encode_ms_per_item = 0, .stage_ms_per_chunk = 0, .stage_ms_fixed = 0};
-  BenchSet set{OpenTimedTargets(costs, {}, MakePlans(workload, *shape, 4)), *shape,
-               ArrivalTimes(Arrivals::kAtOnce, 3, 0, 1, 1), 1};
+  const OpenTarget open = OpenTimedTargets(costs, {}, MakePlans(workload, *shape, 4));
+  BenchSet set{open, open, *shape, ArrivalTimes(Arrivals::kAtOnce, 3, 0, 1, 1), 1};
   EngineCase engine_case;
   engine_case.topology = *ParseTopology("PP2+E1");
   for (const Scheme scheme :
@@ -158,6 +158,28 @@ TEST_CASE("the stand-in runs a set through the engine under every scheme") {
   const auto solo = RunSolo(set, engine_case);
   REQUIRE(solo.ok());
   CHECK(solo->items.size() == 2);
+}
+
+TEST_CASE("a request larger than the embedding limit is measured within the limit") {
+  Workload workload;
+  workload.requests = 1;
+  workload.images = 64;
+  const auto shape = ShapeOf(workload, model::ImageProcessorConfig());
+  REQUIRE(shape.ok());
+  const TimedCosts costs{.encode_ms_per_item = 0, .stage_ms_per_chunk = 0, .stage_ms_fixed = 0};
+  const auto plans = MakePlans(workload, *shape, 4);
+  EngineFlags four;
+  four.embedding_bytes = 4 * shape->item_tokens[0] * 4;
+  const BenchSet set{
+      OpenTimedTargets(costs, four, plans), OpenTimedTargets(costs, {}, plans), *shape, {0}, 0};
+  EngineCase engine_case;
+  engine_case.scheme = Scheme::kRserve;
+  const auto pass = RunPass(set, engine_case);
+  REQUIRE(pass.ok());
+  CHECK(pass->peak_embedding_bytes <= four.embedding_bytes);
+  const auto solo = RunSolo(set, engine_case);
+  REQUIRE(solo.ok());
+  CHECK(solo->items.size() == 64);
 }
 
 }  // namespace

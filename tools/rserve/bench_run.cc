@@ -42,11 +42,11 @@ absl::Status FirstFailure(const std::vector<Outcome>& outcomes, const EngineCase
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Target>> OpenWarm(const BenchSet& set, const EngineCase& engine_case,
-                                                 TraceSink trace) {
-  absl::StatusOr<std::unique_ptr<Target>> target = set.open(engine_case, std::move(trace));
+absl::StatusOr<std::unique_ptr<Target>> OpenWarm(const OpenTarget& open, int64_t warmup,
+                                                 const EngineCase& engine_case, TraceSink trace) {
+  absl::StatusOr<std::unique_ptr<Target>> target = open(engine_case, std::move(trace));
   if (!target.ok()) return target;
-  for (int64_t i = 0; i < set.warmup; ++i) {
+  for (int64_t i = 0; i < warmup; ++i) {
     const absl::Status status = FirstFailure(Drive(**target, {0}, nullptr), engine_case);
     if (!status.ok()) return status;
   }
@@ -57,7 +57,8 @@ absl::StatusOr<std::unique_ptr<Target>> OpenWarm(const BenchSet& set, const Engi
 
 absl::StatusOr<Pass> RunPass(const BenchSet& set, const EngineCase& engine_case) {
   ResetPeakRss();
-  const absl::StatusOr<std::unique_ptr<Target>> target = OpenWarm(set, engine_case, {});
+  const absl::StatusOr<std::unique_ptr<Target>> target =
+      OpenWarm(set.open, set.warmup, engine_case, {});
   if (!target.ok()) return target.status();
   const std::vector<Outcome> outcomes = Drive(**target, set.arrival_ns, nullptr);
   if (absl::Status status = FirstFailure(outcomes, engine_case); !status.ok()) return status;
@@ -83,7 +84,8 @@ absl::StatusOr<SoloTimes> RunSolo(const BenchSet& set, const EngineCase& engine_
   solo.topology.encoders = std::max(solo.topology.encoders, 1);
   solo.encode_batch = 1;
   SpanRecorder recorder;
-  absl::StatusOr<std::unique_ptr<Target>> target = OpenWarm(set, solo, recorder.Sink());
+  absl::StatusOr<std::unique_ptr<Target>> target =
+      OpenWarm(set.open_solo, set.warmup, solo, recorder.Sink());
   if (!target.ok()) return target.status();
   const std::vector<Outcome> outcomes = Drive(**target, {0}, nullptr);
   if (absl::Status status = FirstFailure(outcomes, solo); !status.ok()) return status;

@@ -27,6 +27,9 @@ using OpenTarget = std::function<absl::StatusOr<std::unique_ptr<Target>>(
 // What a bench measures on.
 struct BenchSet {
   OpenTarget open;
+  // For the solo run, which holds all embeddings of its request at once: without the limit that the
+  // measured passes may have on them.
+  OpenTarget open_solo;
   PromptShape shape;
   std::vector<TimeNs> arrival_ns;
   int64_t warmup = 1;  // requests before the measured ones, each alone

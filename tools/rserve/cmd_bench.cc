@@ -30,7 +30,8 @@ constexpr CommandText kText = {
     "of a single request that gives the critical-path bound: with the time each picture's encode\n"
     "and each chunk's prefill take alone, the largest sum of 'all pictures up to k encoded' and\n"
     "'the prompt from k on prefilled'. Values are medians over the repeats; ratios are medians of\n"
-    "the ratios inside each repeat.\n\n"
+    "the ratios inside each repeat. The bound's run holds all embeddings of its request, so\n"
+    "--embedding-bytes does not apply to it.\n\n"
     "With --executor timed no model is needed: a stand-in of known durations takes its place in\n"
     "the same engine. MODEL is then only read for its picture sizes and may be \"-\".\n",
     "  rserve bench models/digits --requests 1 --images 8\n"
@@ -155,6 +156,11 @@ absl::StatusOr<std::vector<EngineCase>> Cases(const BenchFlags& flags) {
   return cases;
 }
 
+EngineFlags WithoutEmbeddingLimit(EngineFlags flags) {
+  flags.embedding_bytes = 0;
+  return flags;
+}
+
 absl::StatusOr<BenchSet> MakeSet(const BenchFlags& flags) {
   const bool timed = flags.executor == "timed";
   model::ModelFolder spec;
@@ -175,15 +181,17 @@ absl::StatusOr<BenchSet> MakeSet(const BenchFlags& flags) {
       ArrivalTimes(arrivals, flags.workload.requests, flags.rate, flags.burst, flags.workload.seed);
   if (timed) {
     const int64_t row_bytes = int64_t{spec.config.text.hidden_size} * 4;
-    set.open =
-        OpenTimedTargets(flags.costs, flags.engine,
-                         MakePlans(flags.workload, set.shape, std::max<int64_t>(row_bytes, 4)));
+    const std::vector<RequestPlan> plans =
+        MakePlans(flags.workload, set.shape, std::max<int64_t>(row_bytes, 4));
+    set.open = OpenTimedTargets(flags.costs, flags.engine, plans);
+    set.open_solo = OpenTimedTargets(flags.costs, WithoutEmbeddingLimit(flags.engine), plans);
   } else {
     auto requests = std::make_shared<SyntheticRequests>(MakeRequests(flags.workload, spec.config));
     EngineFlags engine = flags.engine;
     if (engine.kv_tokens == 0)
       engine.kv_tokens = BenchKvTokens(flags.workload, set.shape, spec.config);
-    set.open = OpenModelTargets(flags.model, engine, std::move(requests));
+    set.open = OpenModelTargets(flags.model, engine, requests);
+    set.open_solo = OpenModelTargets(flags.model, WithoutEmbeddingLimit(engine), requests);
   }
   return set;
 }
