@@ -7,6 +7,8 @@ find_package(PNG REQUIRED)                         # libpng-dev
 find_package(JPEG REQUIRED)                        # libjpeg-dev (libjpeg-turbo)
 find_package(PkgConfig REQUIRED)                   # pkg-config
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)  # libpcre2-dev
+# Optional: without it WebP files are refused by name.
+pkg_check_modules(WEBP IMPORTED_TARGET libwebp)    # libwebp-dev
 
 if(RSERVE_TESTS)
   find_package(Catch2 REQUIRED)                    # catch2: version 2 or 3

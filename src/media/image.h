@@ -12,8 +12,11 @@
 
 namespace rserve::media {
 
-enum class ImageFormat : int32_t { kPng = 0, kJpeg = 1 };
+enum class ImageFormat : int32_t { kPng = 0, kJpeg = 1, kWebp = 2, kGif = 3, kBmp = 4 };
 std::string_view ImageFormatName(ImageFormat format);
+
+// Whether this build can decode the format. All but WebP always; WebP where libwebp was found.
+bool ImageFormatSupported(ImageFormat format);
 
 // What can be told from the first bytes of a file, without decoding.
 struct ImageHeader {
@@ -27,10 +30,11 @@ struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 27;  // width * height of the source, before any allocation
 };
 
-// Reads a PNG or JPEG header. Touches no pixel data and allocates nothing that grows with the
-// image. INVALID_ARGUMENT for bytes that are no such file, a damaged header, or a kind of file that
-// DecodeImage cannot read; RESOURCE_EXHAUSTED for width * height over the limit, with size, limit
-// and the option's name (`max_image_pixels`). Any thread; pure.
+// Reads the header of a file, whose format its first bytes tell. Touches no pixel data and
+// allocates nothing that grows with the image. INVALID_ARGUMENT for bytes that are no such file, a
+// damaged header, or a kind of file that DecodeImage cannot read; UNIMPLEMENTED, naming the format,
+// for one that this build was made without; RESOURCE_EXHAUSTED for width * height over the limit,
+// with size, limit and the option's name (`max_image_pixels`). Any thread; pure.
 absl::StatusOr<ImageHeader> ReadImageHeader(absl::Span<const uint8_t> bytes,
                                             const ImageLimits& limits);
 
@@ -43,11 +47,12 @@ struct RgbImage {
 
 // Decodes to RGB as Pillow's convert("RGB") would show it: EXIF orientation applied, palette, gray,
 // 16-bit (the high byte) and alpha handled (alpha composited on white), CMYK/YCCK JPEG converted.
-// PNG is bit-equal to Pillow; JPEG is too where both use the same libjpeg-turbo arithmetic. A file
-// that ends early or is corrupt gives INVALID_ARGUMENT with the codec's message; bytes after the
-// end of the image are ignored. The decoded size always equals ReadImageHeader's. Any thread; pure.
-// Peak memory in bytes a pixel: 3 for the result, and 4 more for an interlaced PNG or 2 for each
-// sample of a progressive JPEG.
+// Of an animation this is the first frame on its canvas. PNG, GIF and BMP are bit-equal to Pillow;
+// JPEG and WebP are too where both use the same arithmetic (libjpeg-turbo, libwebp). A file that
+// ends early or is corrupt gives INVALID_ARGUMENT with the codec's message; bytes after the end of
+// the image are ignored. The decoded size always equals ReadImageHeader's. Any thread; pure. Peak
+// memory in bytes a pixel: 3 for the result, and 4 more for an interlaced PNG, up to 8 for a WebP,
+// or 2 for each sample of a progressive JPEG.
 absl::StatusOr<RgbImage> DecodeImage(absl::Span<const uint8_t> bytes, const ImageLimits& limits);
 
 }  // namespace rserve::media

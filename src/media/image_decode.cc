@@ -16,8 +16,19 @@ RawSize StoredSize(const ImageHeader& header) {
 absl::StatusOr<RgbImage> DecodeImage(absl::Span<const uint8_t> bytes, const ImageLimits& limits) {
   absl::StatusOr<ImageHeader> header = ReadImageHeader(bytes, limits);
   if (!header.ok()) return header.status();
-  return header->format == ImageFormat::kPng ? DecodePng(bytes, *header)
-                                             : DecodeJpeg(bytes, *header);
+  switch (header->format) {
+    case ImageFormat::kPng:
+      return DecodePng(bytes, *header);
+    case ImageFormat::kJpeg:
+      return DecodeJpeg(bytes, *header);
+    case ImageFormat::kWebp:
+      return DecodeWebp(bytes, *header);
+    case ImageFormat::kGif:
+      return DecodeGif(bytes, *header);
+    case ImageFormat::kBmp:
+      return DecodeBmp(bytes, *header);
+  }
+  return absl::InternalError("an image format without a decoder");
 }
 
 }  // namespace rserve::media

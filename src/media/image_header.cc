@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "src/media/bytes.h"
+#include "src/media/decoders.h"
 #include "src/media/exif.h"
 #include "src/media/image.h"
 
@@ -16,12 +17,17 @@ using Bytes = absl::Span<const uint8_t>;
 
 constexpr uint8_t kPngSignature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
-// The longest side that the decoders take; refused here so that a planned image can be decoded.
-constexpr int64_t kMaxPngSide = 1'000'000;
-constexpr int64_t kMaxJpegSide = 65'500;
+// What each format is called, and the longest side that its decoder takes; refused here so that a
+// planned image can be decoded. By ImageFormat. A std::string_view would be no argument of StrCat
+// where Abseil carries its own string_view.
+struct FormatInfo {
+  const char* name;
+  int64_t max_side;
+};
+constexpr FormatInfo kFormats[] = {
+    {"PNG", 1'000'000}, {"JPEG", 65'500}, {"WebP", 16'384}, {"GIF", 65'535}, {"BMP", 1'000'000}};
 
-// std::string_view is no argument of StrCat where Abseil carries its own string_view.
-const char* FormatName(ImageFormat format) { return format == ImageFormat::kPng ? "PNG" : "JPEG"; }
+const FormatInfo& InfoOf(ImageFormat format) { return kFormats[static_cast<size_t>(format)]; }
 
 absl::Status Damaged(const char* format, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("damaged ", format, " header: ", what));
@@ -178,7 +184,7 @@ absl::Status ReadJpeg(Bytes bytes, ImageHeader& header) {
 }
 
 absl::Status CheckSize(const ImageHeader& header, const ImageLimits& limits) {
-  const char* format = FormatName(header.format);
+  const char* format = InfoOf(header.format).name;
   constexpr int64_t kMaxInt31 = 0x7fffffff;
   if (header.width < 1 || header.height < 1 || header.width > kMaxInt31 ||
       header.height > kMaxInt31) {
@@ -190,7 +196,7 @@ absl::Status CheckSize(const ImageHeader& header, const ImageLimits& limits) {
         absl::StrCat("an image of ", header.width, "x", header.height, " = ", pixels,
                      " pixels is over max_image_pixels = ", limits.max_pixels));
   }
-  const int64_t max_side = header.format == ImageFormat::kPng ? kMaxPngSide : kMaxJpegSide;
+  const int64_t max_side = InfoOf(header.format).max_side;
   if (header.width > max_side || header.height > max_side) {
     return absl::InvalidArgumentError(absl::StrCat("a ", format, " of ", header.width, "x",
                                                    header.height, " has a side over ", max_side,
@@ -201,7 +207,7 @@ absl::Status CheckSize(const ImageHeader& header, const ImageLimits& limits) {
 
 }  // namespace
 
-std::string_view ImageFormatName(ImageFormat format) { return FormatName(format); }
+std::string_view ImageFormatName(ImageFormat format) { return InfoOf(format).name; }
 
 absl::StatusOr<ImageHeader> ReadImageHeader(Bytes bytes, const ImageLimits& limits) {
   ImageHeader header;
@@ -210,11 +216,21 @@ absl::StatusOr<ImageHeader> ReadImageHeader(Bytes bytes, const ImageLimits& limi
     status = ReadPng(bytes, header);
   } else if (HasPrefix(bytes, "\xff\xd8\xff", 3)) {
     status = ReadJpeg(bytes, header);
+  } else if (LooksLikeWebp(bytes)) {
+    status = ReadWebpHeader(bytes, header);
+  } else if (LooksLikeGif(bytes)) {
+    status = ReadGifHeader(bytes, header);
+  } else if (LooksLikeBmp(bytes)) {
+    status = ReadBmpHeader(bytes, header);
   } else {
     status = absl::InvalidArgumentError(
-        absl::StrCat("neither a PNG nor a JPEG file (", bytes.size(), " bytes)"));
+        absl::StrCat("no PNG, JPEG, WebP, GIF or BMP file (", bytes.size(), " bytes)"));
   }
   if (status.ok()) status = CheckSize(header, limits);
+  if (status.ok() && !ImageFormatSupported(header.format)) {
+    status = absl::UnimplementedError(
+        absl::StrCat("this build of rserve cannot decode ", InfoOf(header.format).name, " files"));
+  }
   if (!status.ok()) return status;
   if (OrientationSwapsSides(header.orientation)) std::swap(header.width, header.height);
   return header;

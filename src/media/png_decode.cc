@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "src/media/composite.h"
 #include "src/media/decoders.h"
 #include "src/media/oriented_writer.h"
 
@@ -92,22 +93,6 @@ class PngReader {
   char message_[160] = {};
 };
 
-// RGBA over white, to RGB, in place (the shorter row never overtakes the longer one). Rounds
-// (c * a + 255 * (255 - a)) / 255 to nearest, as Pillow's paste with a mask does.
-void CompositeOnWhite(uint8_t* pixels, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const uint8_t* in = pixels + i * 4;
-    uint8_t* out = pixels + i * 3;
-    const uint32_t alpha = in[3];
-    const uint32_t white = 255 * (255 - alpha) + 128;
-    const uint32_t rgb[3] = {in[0], in[1], in[2]};
-    for (int c = 0; c < 3; ++c) {
-      const uint32_t sum = rgb[c] * alpha + white;
-      out[c] = static_cast<uint8_t>(((sum >> 8) + sum) >> 8);
-    }
-  }
-}
-
 absl::Status Failed(const PngReader& reader) {
   return absl::InvalidArgumentError(absl::StrCat("cannot decode PNG: ", reader.message()));
 }
@@ -144,7 +129,8 @@ absl::StatusOr<RgbImage> DecodePng(absl::Span<const uint8_t> bytes, const ImageH
     const int32_t count = std::min(buffered, size.height - y);
     if (!interlaced && !reader.ReadRows(rows.data(), stride, count)) return Failed(reader);
     if (channels == 4) {
-      CompositeOnWhite(rows.data(), static_cast<size_t>(count) * static_cast<size_t>(size.width));
+      CompositeOnWhite(rows.data(), static_cast<size_t>(count) * static_cast<size_t>(size.width),
+                       rows.data());
     }
     writer.Write(y, count, rows.data());
   }

@@ -1,7 +1,10 @@
 #include "src/model/spec/image_plan.h"
 
+#include <algorithm>
+#include <iomanip>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "tests/model/golden.h"
 
@@ -38,6 +41,73 @@ TEST_CASE("SmartResize equals the reference on a table of random and extreme siz
     }
   }
   CHECK(checked > 3000);
+}
+
+// The sizes of tools/golden/make_resize_sweep.py.
+class SizeSweep {
+ public:
+  explicit SizeSweep(uint64_t seed) : state_(seed) {}
+  std::pair<int64_t, int64_t> Next() {
+    const int64_t kind = Draw();
+    int64_t a = Side();
+    int64_t b = Side();
+    if (kind % 4 == 0) {
+      a = a % 100000 + 1;
+      b = std::max<int64_t>(1, a * 200 + Draw() % 3 - 1);
+    } else if (kind % 8 == 1) {
+      a = std::max<int64_t>(1, a % 4000 / 14 * 14 + Draw() % 3 - 1);
+      b = std::max<int64_t>(1, b % 4000 / 14 * 14 + Draw() % 3 - 1);
+    } else if (kind % 8 == 2) {
+      a = a % 4000 + 1;
+      b = b % 4000 + 1;
+    }
+    return (kind & 64) != 0 ? std::pair(a, b) : std::pair(b, a);
+  }
+
+ private:
+  int64_t Draw() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>(state_ >> 33);
+  }
+  int64_t Side() {
+    const int64_t value = Draw();
+    return value % (int64_t{1} << (Draw() % 26 + 1)) + 1;
+  }
+  uint64_t state_;
+};
+
+TEST_CASE("SmartResize equals the reference on 100,000 random and extreme sizes") {
+  std::istringstream lines(ReadGolden("smart_resize_sweep.txt"));
+  std::string line;
+  int64_t sizes = 0;
+  while (std::getline(lines, line)) {
+    if (line[0] == '#') continue;
+    CAPTURE(line);
+    std::istringstream in(line);
+    int64_t factor = 0, low = 0, high = 0, count = 0, refused = 0;
+    uint64_t seed = 0;
+    std::string want;
+    in >> factor >> low >> high >> count >> seed >> want >> refused;
+    SizeSweep sweep(seed);
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [height, width] = sweep.Next();
+      const auto size = SmartResize(height, width, static_cast<int32_t>(factor), low, high);
+      refused -= size.ok() ? 0 : 1;
+      const ResizedSize got = size.value_or(ResizedSize{});
+      for (const int32_t side : {got.height, got.width}) {
+        for (int shift = 0; shift < 32; shift += 8) {
+          hash = (hash ^ ((static_cast<uint32_t>(side) >> shift) & 255)) * 0x100000001b3u;
+        }
+      }
+    }
+    std::ostringstream hex;
+    hex << std::hex << std::setfill('0') << std::setw(16) << hash;
+    CHECK(hex.str() == want);
+    CHECK(refused == 0);
+    sizes += count;
+  }
+  CHECK(sizes == 100000);
 }
 
 TEST_CASE("a side that would round to 0 is one factor") {
