@@ -28,7 +28,9 @@ struct Layer {
 const Layer kLayers[] = {
     {"include/rserve/cc/", {"rserve/cc/", "absl/"}},
     {"src/core/", {"rserve/cc/", "src/core/", "absl/"}},
-    {"src/sim/", {"rserve/cc/", "src/sim/", "src/core/", "src/model/spec/", "absl/"}},
+    {"src/sim/",
+     {"rserve/cc/", "src/sim/", "src/core/", "src/model/json/", "src/model/spec/", "absl/",
+      "nlohmann/"}},
     {"src/model/spec/", {"src/model/spec/", "src/model/json/", "absl/", "nlohmann/"}},
     {"src/model/json/", {"src/model/json/", "absl/", "nlohmann/"}},
     {"src/backend/cpu/",

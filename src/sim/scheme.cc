@@ -1,0 +1,36 @@
+#include "src/sim/scheme.h"
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+namespace rserve::sim {
+
+std::vector<std::string> SchemeNames() {
+  return {"colocated", "vllm", "epd", "rserve_intra", "rserve"};
+}
+
+absl::Status ApplyScheme(std::string_view name, SimConfig* config) {
+  const bool vllm = name == "vllm";
+  absl::StatusOr<Scheme> scheme = vllm ? Scheme::kColocated : ParseScheme(name);
+  if (!scheme.ok()) return scheme.status();
+  const bool own = config->layout.encoders > 0;
+  if (own == (*scheme == Scheme::kColocated)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scheme ", std::string(name), own ? " puts" : " does not put",
+                     " the encoder on stage 0's device; layout ", LayoutName(config->layout),
+                     own ? " gives it one of its own" : " has none of its own"));
+  }
+  config->scheme = std::string(name);
+  config->policy = SchemePolicy(*scheme);
+  config->media_lanes = 0;
+  config->first = Role::kStage;
+  if (vllm) {
+    config->policy.gate = Gate::kStreaming;
+    config->policy.trigger = EncodeTrigger::kOnChunk;
+  }
+  // gLLM and gLLM-epd encode all of a request in one call.
+  if (config->policy.gate == Gate::kWholeRequest) config->policy.encode_batch_tokens = kEncodeAll;
+  return absl::OkStatus();
+}
+
+}  // namespace rserve::sim
