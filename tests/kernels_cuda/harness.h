@@ -44,9 +44,9 @@ inline Bf16 ToBf16Bits(float v) {
 template <typename T>
 class Guarded {
  public:
-  explicit Guarded(int64_t count) : count_(count), bytes_(Total()) {
-    std::memset(bytes_.data(), kBand, bytes_.size());
-    std::memset(Begin(), 0xff, static_cast<size_t>(count) * sizeof(T));
+  explicit Guarded(int64_t count) : count_(count), bytes_(new uint8_t[Total()]) {
+    std::fill_n(bytes_.get(), Total(), kBand);
+    std::fill_n(Begin(), static_cast<size_t>(count) * sizeof(T), uint8_t{0xff});
   }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
@@ -61,8 +61,8 @@ class Guarded {
     const uint8_t* begin = Begin();
     const uint8_t* end = begin + static_cast<size_t>(count_) * sizeof(T);
     const auto band = [](uint8_t b) { return b == kBand; };
-    const uint8_t* all = bytes_.data();
-    return std::all_of(all, begin, band) && std::all_of(end, all + bytes_.size(), band);
+    const uint8_t* all = bytes_.get();
+    return std::all_of(all, begin, band) && std::all_of(end, all + Total(), band);
   }
 
  private:
@@ -70,11 +70,11 @@ class Guarded {
   static constexpr size_t kBandBytes = 256;
   size_t Total() const { return 2 * kBandBytes + static_cast<size_t>(count_) * sizeof(T) + 16; }
   uint8_t* Begin() {
-    const auto address = reinterpret_cast<uintptr_t>(bytes_.data()) + kBandBytes;
-    return bytes_.data() + kBandBytes + (16 - address % 16) % 16;
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.get()) + kBandBytes;
+    return bytes_.get() + kBandBytes + (16 - address % 16) % 16;
   }
   int64_t count_;
-  std::vector<uint8_t> bytes_;
+  std::unique_ptr<uint8_t[]> bytes_;
 };
 
 class Random {
