@@ -20,34 +20,16 @@ const T* PointerAt(const void* base, size_t size, size_t offset) {
   return pointer;
 }
 
-template <typename C>
-Callback<C> Take(const char* name, const C* from, absl::Status* status) {
-  if (from == nullptr) return Callback<C>();
-  C copy{};
-  uint32_t size = 0;
-  std::memcpy(&size, from, sizeof(size));
-  // What destroys the context comes first, so that a struct with another fault does not leak it.
-  if (size >= sizeof(C)) std::memcpy(&copy, from, sizeof(C));
-  Callback<C> taken(copy);
-  C checked{};
-  absl::Status copied = CopyIn(name, from, sizeof(C), &checked);
-  if (copied.ok() && checked.reserved != 0) {
-    copied = absl::InvalidArgumentError(absl::StrCat(name, "::reserved is not 0"));
-  }
-  status->Update(copied);
-  return taken;
-}
-
 }  // namespace
 
 TakenCallbacks TakeCallbacks(const rserve_engine_config& config) {
   uint32_t size = 0;
   std::memcpy(&size, &config, sizeof(size));
   TakenCallbacks taken;
-  taken.log =
-      Take("rserve_log", PointerAt<rserve_log>(&config, size, offsetof(rserve_engine_config, log)),
-           &taken.status);
-  taken.progress = Take(
+  taken.log = TakeCallback(
+      "rserve_log", PointerAt<rserve_log>(&config, size, offsetof(rserve_engine_config, log)),
+      &taken.status);
+  taken.progress = TakeCallback(
       "rserve_load_progress",
       PointerAt<rserve_load_progress>(&config, size, offsetof(rserve_engine_config, load_progress)),
       &taken.status);

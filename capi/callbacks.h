@@ -5,10 +5,13 @@
 #define RSERVE_CAPI_CALLBACKS_H_
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "capi/structs.h"
 #include "rserve/rserve.h"
 
 namespace rserve::capi {
@@ -34,6 +37,25 @@ class Callback {
  private:
   C callbacks_{};
 };
+
+// Takes the host's struct, which may be NULL, also when it is refused: then `status` says why.
+template <typename C>
+Callback<C> TakeCallback(const char* name, const C* from, absl::Status* status) {
+  if (from == nullptr) return Callback<C>();
+  C copy{};
+  uint32_t size = 0;
+  std::memcpy(&size, from, sizeof(size));
+  // What destroys the context comes first, so that a struct with another fault does not leak it.
+  if (size >= sizeof(C)) std::memcpy(&copy, from, sizeof(C));
+  Callback<C> taken(copy);
+  C checked{};
+  absl::Status copied = CopyIn(name, from, sizeof(C), &checked);
+  if (copied.ok() && checked.reserved != 0) {
+    copied = absl::InvalidArgumentError(absl::StrCat(name, "::reserved is not 0"));
+  }
+  status->Update(copied);
+  return taken;
+}
 
 using LogCallback = Callback<rserve_log>;
 using ProgressCallback = Callback<rserve_load_progress>;

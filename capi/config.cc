@@ -1,9 +1,8 @@
 #include "capi/config.h"
 
 #include <cstddef>
-#include <optional>
 
-#include "absl/strings/str_cat.h"
+#include "capi/enums.h"
 #include "capi/guard.h"
 #include "capi/structs.h"
 
@@ -23,41 +22,19 @@ static_assert(RSERVE_SCHEME_EPD == static_cast<int>(Scheme::kEpd));
 static_assert(RSERVE_SCHEME_COLOCATED == static_cast<int>(Scheme::kColocated));
 static_assert(RSERVE_ENCODE_ALL == kEncodeAll);
 
-absl::Status Unknown(const char* field, int64_t value) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " has the unknown value ", value));
-}
-
-// An enum whose 0 is "default" and whose value n + 1 is the C++ enum's n, up to `last`.
-template <typename T>
-absl::Status ReadEnum(const char* field, int32_t value, T last, std::optional<T>* out) {
-  if (value == 0) return absl::OkStatus();
-  if (value < 0 || value > static_cast<int32_t>(last) + 1) return Unknown(field, value);
-  *out = static_cast<T>(value - 1);
-  return absl::OkStatus();
-}
-
-absl::Status CheckList(const char* field, const void* list, size_t count) {
-  if (count == 0) return absl::OkStatus();
-  if (list == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(field, " is NULL with ", count, " entries"));
-  }
-  if (count <= kMaxListEntries) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " has ", count, " entries, at most ", kMaxListEntries, " are taken"));
-}
-
 template <typename T>
 absl::Status ReadList(const char* field, const int32_t* list, size_t count, std::vector<T>* out) {
-  if (absl::Status status = CheckList(field, list, count); !status.ok()) return status;
+  if (absl::Status status = CheckList(field, list, count, kMaxListEntries); !status.ok())
+    return status;
   if (count > 0) out->assign(list, list + count);
   return absl::OkStatus();
 }
 
 absl::Status ReadPolicy(const rserve_engine_config& c, ModelEngineOptions* options) {
   if (c.scheme < RSERVE_SCHEME_RSERVE || c.scheme > RSERVE_SCHEME_COLOCATED) {
-    return Unknown("scheme", c.scheme);
+    return UnknownValue("scheme", c.scheme);
   }
-  if ((c.flags & ~kKnownFlags) != 0) return Unknown("flags", c.flags);
+  if ((c.flags & ~kKnownFlags) != 0) return UnknownValue("flags", c.flags);
   options->scheme = static_cast<Scheme>(c.scheme);
   absl::Status status = ReadEnum("gate", c.gate, Gate::kWholeRequest, &options->gate);
   status.Update(ReadEnum("sharing", c.sharing, Sharing::kOneRequest, &options->sharing));
@@ -81,7 +58,7 @@ absl::Status ReadPlacement(const rserve_engine_config& c, ModelEngineOptions* op
       ReadList("stage_layers", c.stage_layers, c.num_stage_layers, &options->stage_layers);
   status.Update(
       ReadList("worker_threads", c.worker_threads, c.num_worker_threads, &options->worker_threads));
-  status.Update(CheckList("worker_cores", c.worker_cores, c.num_worker_cores));
+  status.Update(CheckList("worker_cores", c.worker_cores, c.num_worker_cores, kMaxListEntries));
   if (!status.ok()) return status;
   for (size_t i = 0; i < c.num_worker_cores; ++i) {
     const rserve_core_list& list = c.worker_cores[i];

@@ -47,9 +47,9 @@ extern "C" {
 
 rserve_status_t rserve_request_detail(const rserve_engine* engine, uint64_t request_id,
                                       rserve_detail** detail, rserve_error** err) {
-  return WithEngine(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
+  return WithEngine(engine, err, [&](const auto& any) -> absl::Status {
     if (absl::Status status = CheckNotNull(detail, "detail"); !status.ok()) return status;
-    auto found = model_engine.Detail(request_id);
+    auto found = any.Detail(request_id);
     if (!found.ok()) return found.status();
     std::string message((*found)->status.message());
     *detail = new rserve_detail{*std::move(found), std::move(message)};

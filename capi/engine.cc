@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "capi/config.h"
 #include "capi/engine_handle.h"
+#include "capi/stats.h"
 #include "capi/structs.h"
 #include "rserve/rserve.h"
 
@@ -25,7 +26,9 @@ absl::StatusOr<std::unique_ptr<rserve_engine>> CreateEngine(const rserve_engine_
   if (!options.ok()) return options.status();
   std::unique_ptr<rserve_engine> handle(new rserve_engine{.owner = getpid(),
                                                           .log = std::move(callbacks.log),
-                                                          .engine = nullptr,
+                                                          .model = nullptr,
+                                                          .host = nullptr,
+                                                          .completions = nullptr,
                                                           .gate = {},
                                                           .polling = false,
                                                           .events = {}});
@@ -41,7 +44,7 @@ absl::StatusOr<std::unique_ptr<rserve_engine>> CreateEngine(const rserve_engine_
   }
   auto engine = ModelEngine::Create(*std::move(options));
   if (!engine.ok()) return engine.status();
-  handle->engine = *std::move(engine);
+  handle->model = *std::move(engine);
   return handle;
 }
 
@@ -67,31 +70,6 @@ rserve_model_info MakeModelInfo(const ModelInfo& from) {
   info.kv_blocks = from.core.budgets.kv_blocks;
   info.load_ns = static_cast<int64_t>(from.load_seconds * 1e9);
   return info;
-}
-
-rserve_stats MakeStats(const OrchestratorStats& from, bool idle) {
-  rserve_stats stats{};
-  stats.idle = idle ? 1 : 0;
-  stats.open_requests = from.open_requests;
-  stats.lingering_requests = from.lingering_requests;
-  stats.embedding_bytes = from.embedding_bytes;
-  stats.peak_embedding_bytes = from.peak_embedding_bytes;
-  stats.pixel_bytes = from.pixel_bytes;
-  stats.peak_pixel_bytes = from.peak_pixel_bytes;
-  stats.units_in_flight = from.units_in_flight;
-  stats.kv_blocks_used = from.kv_blocks_used;
-  stats.peak_kv_blocks_used = from.peak_kv_blocks_used;
-  stats.input_bytes = from.input_bytes;
-  stats.encode_batches = from.encode_batches;
-  stats.encoded_units = from.encoded_units;
-  stats.encoded_tokens = from.encoded_tokens;
-  stats.micro_batches = from.micro_batches;
-  stats.prefilled_tokens = from.prefilled_tokens;
-  stats.accepted = from.accepted;
-  stats.finished = from.finished;
-  stats.failed = from.failed;
-  stats.cancelled = from.cancelled;
-  return stats;
 }
 
 }  // namespace
@@ -135,7 +113,8 @@ rserve_status_t rserve_engine_create(const rserve_engine_config* config, rserve_
 void rserve_engine_destroy(rserve_engine* engine) {
   if (engine == nullptr || engine->owner != getpid()) return;
   engine->gate.Close();
-  engine->engine.reset();
+  engine->model.reset();
+  engine->host.reset();
   // Ended while the handle is whole: a host that calls back from there gets an error, not a crash.
   { const LogCallback log(std::move(engine->log)); }
   delete engine;
@@ -143,7 +122,7 @@ void rserve_engine_destroy(rserve_engine* engine) {
 
 rserve_status_t rserve_engine_get_model_info(const rserve_engine* engine, rserve_model_info* info,
                                              rserve_error** err) {
-  return WithEngine(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
+  return WithModel(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
     if (absl::Status status = CheckNotNull(info, "info"); !status.ok()) return status;
     return CopyOut("rserve_model_info", MakeModelInfo(model_engine.info()),
                    sizeof(rserve_model_info), info);
@@ -152,17 +131,16 @@ rserve_status_t rserve_engine_get_model_info(const rserve_engine* engine, rserve
 
 rserve_status_t rserve_engine_get_stats(const rserve_engine* engine, rserve_stats* stats,
                                         rserve_error** err) {
-  return WithEngine(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
+  return WithEngine(engine, err, [&](const auto& any) -> absl::Status {
     if (absl::Status status = CheckNotNull(stats, "stats"); !status.ok()) return status;
-    return CopyOut("rserve_stats", MakeStats(model_engine.stats(), model_engine.idle()),
-                   sizeof(rserve_stats), stats);
+    return CopyOut("rserve_stats", MakeStats(any.stats(), any.idle()), sizeof(rserve_stats), stats);
   });
 }
 
 rserve_status_t rserve_engine_decode(const rserve_engine* engine, const int32_t* tokens,
                                      size_t num_tokens, char* text, size_t capacity, size_t* length,
                                      rserve_error** err) {
-  return WithEngine(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
+  return WithModel(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
     absl::Status status = CheckNotNull(length, "length");
     if (num_tokens > 0) status.Update(CheckNotNull(tokens, "tokens"));
     if (capacity > 0) status.Update(CheckNotNull(text, "text"));

@@ -3,19 +3,22 @@
 #ifndef RSERVE_CAPI_ENGINE_HANDLE_H_
 #define RSERVE_CAPI_ENGINE_HANDLE_H_
 
+#include <sys/types.h>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <sys/types.h>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "capi/callbacks.h"
+#include "capi/completion_table.h"
 #include "capi/guard.h"
 #include "rserve/cc/model_engine.h"
+#include "src/runtime/host/host_engine.h"
 
 namespace rserve::capi {
 
@@ -44,7 +47,10 @@ inline constexpr int64_t kPollStep = 64;
 struct rserve_engine {
   const pid_t owner;  // an engine's threads do not follow a fork
   rserve::capi::LogCallback log;
-  std::unique_ptr<rserve::ModelEngine> engine;  // before the log it writes to
+  // One of the two; ends before the log it writes to.
+  std::unique_ptr<rserve::ModelEngine> model;
+  std::unique_ptr<rserve::runtime::HostEngine> host;
+  std::shared_ptr<rserve::capi::CompletionTable> completions;  // of `host`
   mutable rserve::capi::CallGate gate;
   std::atomic<bool> polling = false;
   std::vector<rserve::Event> events;  // scratch of poll
@@ -55,7 +61,8 @@ namespace rserve::capi {
 // FAILED_PRECONDITION when a call may not enter: in a forked child, or after destroy has begun.
 absl::Status Enter(const rserve_engine* handle);
 
-// An entry point on an engine: Guard, with the engine held open during `body(ModelEngine&)`.
+// An entry point on any engine: Guard, with the engine held open during `body(engine)`, which is
+// given a ModelEngine& or a HostEngine&.
 template <typename Handle, typename Body>
 rserve_status_t WithEngine(Handle* handle, rserve_error** err, Body&& body) noexcept {
   return Guard(err, [&]() -> absl::Status {
@@ -64,7 +71,21 @@ rserve_status_t WithEngine(Handle* handle, rserve_error** err, Body&& body) noex
       const rserve_engine* handle;
       ~Leave() { handle->gate.Leave(); }
     } leave{handle};
-    return std::forward<Body>(body)(*handle->engine);
+    if (handle->model != nullptr) return body(*handle->model);
+    return body(*handle->host);
+  });
+}
+
+// The same for calls that need a checkpoint: `body(ModelEngine&)`.
+template <typename Handle, typename Body>
+rserve_status_t WithModel(Handle* handle, rserve_error** err, Body&& body) noexcept {
+  return WithEngine(handle, err, [&](auto& engine) -> absl::Status {
+    if constexpr (std::is_same_v<decltype(engine), ModelEngine&>) {
+      return body(engine);
+    } else {
+      return absl::FailedPreconditionError(
+          "the engine runs the host's own executor; this call needs one made from a checkpoint");
+    }
   });
 }
 

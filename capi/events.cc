@@ -29,7 +29,7 @@ static_assert(RSERVE_EVENT_CANCELLED == static_cast<int>(rserve::EventType::kCan
 
 namespace rserve::capi {
 
-rserve_event MakeEvent(const Event& from, const ModelEngine& engine) {
+rserve_event MakeEvent(const Event& from, int64_t item_tokens) {
   rserve_event event{};
   event.request_id = from.request;
   event.user_data = from.user_data;
@@ -45,7 +45,7 @@ rserve_event MakeEvent(const Event& from, const ModelEngine& engine) {
     event.u.first_token.ttft_ns = from.times.first_token_ns - from.times.submitted_ns;
   } else if (from.item >= 0) {
     event.u.item.item = from.item;
-    event.u.item.tokens = engine.ItemTokens(from.request, from.item);
+    event.u.item.tokens = item_tokens;
   }
   return event;
 }
@@ -67,7 +67,8 @@ class PollTurn {
   const bool mine_;
 };
 
-absl::Status PollInto(rserve_engine* handle, ModelEngine& engine, rserve_event* events,
+template <typename AnyEngine>
+absl::Status PollInto(rserve_engine* handle, AnyEngine& engine, rserve_event* events,
                       size_t capacity, size_t event_size, size_t* count) {
   absl::Status status = CheckNotNull(count, "count");
   if (capacity > 0) status.Update(CheckNotNull(events, "events"));
@@ -85,7 +86,8 @@ absl::Status PollInto(rserve_engine* handle, ModelEngine& engine, rserve_event* 
     handle->events.clear();
     engine.Poll(room, &handle->events);
     for (const Event& from : handle->events) {
-      const rserve_event event = MakeEvent(from, engine);
+      const rserve_event event =
+          MakeEvent(from, from.item < 0 ? 0 : engine.ItemTokens(from.request, from.item));
       std::memcpy(at, &event, sizeof(event));
       std::memset(at + sizeof(event), 0, event_size - sizeof(event));
       at += event_size;
@@ -108,15 +110,15 @@ extern "C" {
 
 rserve_status_t rserve_engine_poll(rserve_engine* engine, rserve_event* events, size_t capacity,
                                    size_t event_size, size_t* count, rserve_error** err) {
-  return WithEngine(engine, err, [&](rserve::ModelEngine& model_engine) {
-    return PollInto(engine, model_engine, events, capacity, event_size, count);
+  return WithEngine(engine, err, [&](auto& any) {
+    return PollInto(engine, any, events, capacity, event_size, count);
   });
 }
 
 int rserve_engine_wait_fd(const rserve_engine* engine) {
   int fd = -1;
-  WithEngine(engine, nullptr, [&](const rserve::ModelEngine& model_engine) {
-    fd = model_engine.wait_fd();
+  WithEngine(engine, nullptr, [&](const auto& any) {
+    fd = any.wait_fd();
     return absl::OkStatus();
   });
   return fd;
@@ -124,8 +126,8 @@ int rserve_engine_wait_fd(const rserve_engine* engine) {
 
 int64_t rserve_engine_next_deadline_ns(const rserve_engine* engine) {
   int64_t deadline_ns = INT64_MAX;
-  WithEngine(engine, nullptr, [&](const rserve::ModelEngine& model_engine) {
-    deadline_ns = model_engine.next_deadline_ns();
+  WithEngine(engine, nullptr, [&](const auto& any) {
+    deadline_ns = any.next_deadline_ns();
     return absl::OkStatus();
   });
   return deadline_ns;

@@ -3,12 +3,15 @@
 #ifndef RSERVE_CAPI_EVENTS_H_
 #define RSERVE_CAPI_EVENTS_H_
 
-#include "rserve/cc/model_engine.h"
+#include <cstdint>
+
+#include "rserve/cc/engine.h"
 #include "rserve/rserve.h"
 
 namespace rserve::capi {
 
-rserve_event MakeEvent(const Event& from, const ModelEngine& engine);
+// `item_tokens`: of the picture that the event is about, if it is about one.
+rserve_event MakeEvent(const Event& from, int64_t item_tokens);
 
 }  // namespace rserve::capi
 

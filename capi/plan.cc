@@ -40,7 +40,7 @@ extern "C" {
 
 rserve_status_t rserve_engine_plan(const rserve_engine* engine, const rserve_request* request,
                                    rserve_plan** plan, rserve_error** err) {
-  return WithEngine(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
+  return WithModel(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
     if (absl::Status status = CheckNotNull(plan, "plan"); !status.ok()) return status;
     absl::StatusOr<rserve::ModelRequest> read = ReadRequest(request);
     if (!read.ok()) return read.status();

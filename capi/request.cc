@@ -187,7 +187,7 @@ extern "C" {
 
 rserve_status_t rserve_engine_submit(rserve_engine* engine, const rserve_request* request,
                                      uint64_t* request_id, rserve_error** err) {
-  return WithEngine(engine, err, [&](rserve::ModelEngine& model_engine) -> absl::Status {
+  return WithModel(engine, err, [&](rserve::ModelEngine& model_engine) -> absl::Status {
     absl::Status status = CheckNotNull(request_id, "request_id");
     if (!status.ok()) return status;
     absl::StatusOr<rserve::ModelRequest> read = ReadRequest(request);
@@ -201,30 +201,26 @@ rserve_status_t rserve_engine_submit(rserve_engine* engine, const rserve_request
 
 rserve_status_t rserve_engine_cancel(rserve_engine* engine, uint64_t request_id,
                                      rserve_error** err) {
-  return WithEngine(engine, err, [&](rserve::ModelEngine& model_engine) {
-    return model_engine.Cancel(request_id);
-  });
+  return WithEngine(engine, err, [&](auto& any) { return any.Cancel(request_id); });
 }
 
 rserve_status_t rserve_engine_drain(rserve_engine* engine, rserve_error** err) {
-  return WithEngine(engine, err, [](rserve::ModelEngine& model_engine) {
-    model_engine.Drain();
+  return WithEngine(engine, err, [](auto& any) {
+    any.Drain();
     return absl::OkStatus();
   });
 }
 
 rserve_status_t rserve_engine_abort(rserve_engine* engine, rserve_error** err) {
-  return WithEngine(engine, err, [](rserve::ModelEngine& model_engine) {
-    model_engine.Abort();
+  return WithEngine(engine, err, [](auto& any) {
+    any.Abort();
     return absl::OkStatus();
   });
 }
 
 rserve_status_t rserve_engine_acknowledge(rserve_engine* engine, uint64_t request_id,
                                           rserve_error** err) {
-  return WithEngine(engine, err, [&](rserve::ModelEngine& model_engine) {
-    return model_engine.Acknowledge(request_id);
-  });
+  return WithEngine(engine, err, [&](auto& any) { return any.Acknowledge(request_id); });
 }
 
 }  // extern "C"

@@ -631,10 +631,12 @@ typedef struct rserve_stats {
   int64_t finished;
   int64_t failed;
   int64_t cancelled;
+  int64_t refused;      /* submits that were not accepted */
+  int64_t stale_tokens; /* completions of unknown or completed actions */
 } rserve_stats;
 
 #define RSERVE_STATS_INIT \
-  { sizeof(rserve_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(rserve_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** A recent copy of the counters. @param stats Out, written up to its struct_size.
  *  [any-thread] @since 0.1 */

@@ -1,21 +1,21 @@
 #!/bin/sh
-# check_symbols.sh HEADER MAP LIBRARY: the functions that the header declares, the map lists and the
-# library exports are the same.
+# check_symbols.sh MAP LIBRARY HEADER...: the functions that the headers declare, the map lists and
+# the library exports are the same.
 set -eu
-header=$1
-map=$2
-library=$3
+map=$1
+library=$2
+shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Comments out, declarations on one line each, the name before the parenthesis.
-sed -e 's,//.*,,' "$header" | tr '\n' ' ' | sed -e 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/, ,g' |
+cat "$@" | sed -e 's,//.*,,' | tr '\n' ' ' | sed -e 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/, ,g' |
   tr ';' '\n' | sed -n 's/.*RSERVE_API[^(]*[^(_a-z0-9]\(rserve_[a-z0-9_]*\)(.*/\1/p' |
   sort >"$work/header"
 sed -n 's/^ *\(rserve_[a-z0-9_]*\);.*/\1/p' "$map" | sort >"$work/map"
 nm -D --defined-only "$library" | awk '$2 != "A" {print $3}' | sed 's/@.*//' | sort >"$work/library"
 
-test -s "$work/header" || { echo "no functions found in $header"; exit 1; }
-diff -u "$work/header" "$work/map" || { echo "header and map differ"; exit 1; }
+test -s "$work/header" || { echo "no functions found in $*"; exit 1; }
+diff -u "$work/header" "$work/map" || { echo "headers and map differ"; exit 1; }
 diff -u "$work/map" "$work/library" || { echo "map and library differ"; exit 1; }
 echo "$(wc -l <"$work/header") symbols"

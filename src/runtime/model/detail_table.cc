@@ -16,13 +16,13 @@ absl::Status Unknown(RequestId request) {
 
 }  // namespace
 
-void DetailTable::Add(RequestDetail detail, bool discard) {
+bool DetailTable::Add(RequestDetail detail, bool discard) {
   const RequestId request = detail.request;
   auto entry = std::make_unique<Entry>();
   entry->detail = std::move(detail);
   entry->discard = discard;
   std::lock_guard<std::mutex> lock(mutex_);
-  entries_[request] = std::move(entry);
+  return entries_.try_emplace(request, std::move(entry)).second;
 }
 
 void DetailTable::Remove(RequestId request) {

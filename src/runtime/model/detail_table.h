@@ -20,8 +20,9 @@ namespace rserve::runtime {
 // Thread-safe. A detail does not change any more once the terminal event has been recorded.
 class DetailTable {
  public:
-  // `discard`: the terminal event acknowledges it.
-  void Add(RequestDetail detail, bool discard);
+  // False, and nothing changes, when there is one of that request. `discard`: the terminal event
+  // acknowledges it.
+  bool Add(RequestDetail detail, bool discard);
   void Remove(RequestId request);  // no-op when it is not there
 
   // Results of the last stage; no-op for a request that is not there or has ended.
