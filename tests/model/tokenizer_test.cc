@@ -1,8 +1,14 @@
 #include "src/model/spec/tokenizer.h"
 
+#include <iterator>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/model/spec/nfc.h"
+#include "src/model/spec/pre_tokenizer.h"
+#include "src/model/spec/qwen_split.h"
+#include "src/model/spec/utf8.h"
 #include "tests/model/golden.h"
 
 namespace rserve::model {
@@ -243,6 +249,63 @@ TEST_CASE("a pattern that backtracks without end gives up with a status") {
   REQUIRE(tokenizer.ok());
   CHECK((*tokenizer)->EncodeUserText(std::string(200, 'a') + "c").status().code() ==
         absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("the Qwen patterns cut text without a regex as the regex does") {
+  const std::string units[] = {
+      "a",      "Z",      "9",       "\u0663",     " ",      "  ",      "\n",     "\r",
+      "\t",     "'",      "'S",      "'ll",        "'Re",    "'\u017f", "!",      "?!",
+      "_",      "\u00e9", "e\u0301", "\u0301",     "\u4e2d", "\ud55c",  "\u3000", "\u00a0",
+      "\u2028", "\u180e", "\u00bd",  "\U0001f600", "\u0e31", "\u200d",  "'v",     "\xc2\x85"};
+  INFO("seed 77");
+  uint32_t state = 77;
+  const auto draw = [&state](uint32_t below) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % below;
+  };
+  for (const char* pattern : {kQwen2Pattern, kQwen35Pattern}) {
+    REQUIRE(IsQwenPattern(pattern).has_value());
+    const auto fast = PreTokenizer::Compile(pattern);
+    const auto regex = PreTokenizer::Compile("(?:" + std::string(pattern) + ")");
+    REQUIRE(fast.ok());
+    REQUIRE(regex.ok());
+    for (int round = 0; round < 20000; ++round) {
+      std::string text;
+      for (uint32_t i = draw(12) + 1; i > 0; --i) {
+        text += round % 4 == 3 ? units[draw(9)] : units[draw(std::size(units))];
+      }
+      std::vector<std::string_view> want, got;
+      REQUIRE((*regex)->Split(text, &want).ok());
+      REQUIRE((*fast)->Split(text, &got).ok());
+      CAPTURE(pattern, text);
+      REQUIRE(got == want);
+    }
+    // Every character by itself, before a letter and after a space.
+    std::string all;
+    for (char32_t c = 1; c < 0x32000; c += c < 0x3000 ? 1 : 7) {
+      if (c >= 0xD800 && c < 0xE000) continue;
+      AppendUtf8(c, &all);
+      all += c % 3 == 0 ? "a" : c % 3 == 1 ? " " : "1";
+    }
+    std::vector<std::string_view> want, got;
+    REQUIRE((*regex)->Split(all, &want).ok());
+    REQUIRE((*fast)->Split(all, &got).ok());
+    CHECK((got == want));
+  }
+}
+
+TEST_CASE("text whose every character is settled is its own composed form") {
+  for (char32_t c = 1; c < 0x30000; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    // After a character that is not settled nothing is passed over.
+    std::string text, marked = "e\u0301 ";
+    AppendUtf8(c, &text);
+    AppendUtf8(c, &marked);
+    if (NormalizeNfc("\u00e9 " + text) != NormalizeNfc(marked)) {
+      CAPTURE(static_cast<uint32_t>(c));
+      CHECK(NormalizeNfc("\u00e9 " + text) == NormalizeNfc(marked));
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ namespace rserve::model {
 AddedTokenSet::AddedTokenSet() : nodes_(1) {}
 
 void AddedTokenSet::Add(const AddedToken& token) {
+  if (!token.content.empty()) starts_[static_cast<uint8_t>(token.content[0])] = true;
   int32_t node = 0;
   for (const char c : token.content) {
     const auto [it, inserted] = nodes_[node].next.emplace(c, static_cast<int32_t>(nodes_.size()));
@@ -22,6 +23,10 @@ std::vector<AddedTokenSet::Segment> AddedTokenSet::Split(std::string_view text,
   size_t cut = 0;
   size_t pos = 0;
   while (pos < text.size()) {
+    if (!starts_[static_cast<uint8_t>(text[pos])]) {
+      ++pos;
+      continue;
+    }
     int32_t node = 0;
     int32_t best = -1;
     size_t best_end = pos;

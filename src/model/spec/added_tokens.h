@@ -3,6 +3,8 @@
 #ifndef RSERVE_SRC_MODEL_SPEC_ADDED_TOKENS_H_
 #define RSERVE_SRC_MODEL_SPEC_ADDED_TOKENS_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -43,6 +45,7 @@ class AddedTokenSet {
   };
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;
+  std::array<bool, 256> starts_ = {};  // bytes that a token begins with
 };
 
 }  // namespace rserve::model

@@ -1,15 +1,20 @@
 #include "src/model/spec/bpe.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace rserve::model {
 namespace {
+
+// Up to here a search for the lowest rank is faster than a queue.
+constexpr size_t kShortPiece = 48;
 
 // One symbol of a piece, linked to its neighbours. A symbol merged into its left neighbour is dead.
 struct Symbol {
@@ -66,6 +71,20 @@ absl::Status Bpe::Finish() {
     }
     byte_ids_[byte] = *id;
   }
+  absl::flat_hash_set<int32_t> made;
+  for (const auto& [pair, merge] : merges_) {
+    if (!made.insert(merge.id).second) single_rules_ = false;
+  }
+  std::vector<int32_t> merged;
+  words_.Reserve(ids_.size());
+  for (const auto& [bytes, id] : ids_) {
+    if (bytes.empty() || bytes.size() > PaddedWord::kMaxBytes) continue;
+    merged.clear();
+    if (!ignore_merges_) MergePiece(bytes, &merged);
+    if (ignore_merges_ || (merged.size() == 1 && merged[0] == id)) {
+      words_.Add(PaddedWord(bytes), id);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -79,14 +98,70 @@ const int32_t* Bpe::Find(std::string_view bytes) const {
   return it == ids_.end() ? nullptr : &it->second;
 }
 
-void Bpe::Encode(std::string_view piece, std::vector<int32_t>* ids) const {
+void Bpe::Encode(std::string_view piece, std::vector<int32_t>* ids, WordCache* cache) const {
   if (piece.empty()) return;
+  if (piece.size() > PaddedWord::kMaxBytes) {
+    EncodeLong(piece, ids);
+    return;
+  }
+  const PaddedWord word(piece);
+  if (cache != nullptr && cache->Find(word, ids)) return;
+  const size_t before = ids->size();
+  if (const int32_t whole = words_.Find(word); whole >= 0) {
+    ids->push_back(whole);
+  } else {
+    EncodeLong(piece, ids);
+  }
+  if (cache != nullptr) cache->Put(word, absl::MakeConstSpan(*ids).subspan(before));
+}
+
+void Bpe::EncodeLong(std::string_view piece, std::vector<int32_t>* ids) const {
   if (ignore_merges_) {
     if (const int32_t* whole = Find(piece)) {
       ids->push_back(*whole);
       return;
     }
   }
+  MergePiece(piece, ids);
+}
+
+void Bpe::MergePiece(std::string_view piece, std::vector<int32_t>* ids) const {
+  if (single_rules_ && piece.size() <= kShortPiece) {
+    EncodeShort(piece, ids);
+  } else {
+    EncodeWithQueue(piece, ids);
+  }
+}
+
+void Bpe::EncodeShort(std::string_view piece, std::vector<int32_t>* ids) const {
+  constexpr int32_t kNoRule = std::numeric_limits<int32_t>::max();
+  std::array<int32_t, kShortPiece> symbols;
+  std::array<Merge, kShortPiece> rules;  // of a symbol and the one after it
+  size_t count = piece.size();
+  const auto rule_at = [&](size_t i) -> Merge {
+    if (i + 1 >= count) return {kNoRule, 0};
+    const auto it = merges_.find(Key(symbols[i], symbols[i + 1]));
+    return it == merges_.end() ? Merge{kNoRule, 0} : it->second;
+  };
+  for (size_t i = 0; i < count; ++i) symbols[i] = byte_ids_[static_cast<uint8_t>(piece[i])];
+  for (size_t i = 0; i < count; ++i) rules[i] = rule_at(i);
+  while (count > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < count; ++i) {
+      if (rules[i].rank < rules[best].rank) best = i;
+    }
+    if (rules[best].rank == kNoRule) break;
+    symbols[best] = rules[best].id;
+    std::copy(symbols.begin() + best + 2, symbols.begin() + count, symbols.begin() + best + 1);
+    std::copy(rules.begin() + best + 2, rules.begin() + count, rules.begin() + best + 1);
+    --count;
+    rules[best] = rule_at(best);
+    if (best > 0) rules[best - 1] = rule_at(best - 1);
+  }
+  ids->insert(ids->end(), symbols.begin(), symbols.begin() + count);
+}
+
+void Bpe::EncodeWithQueue(std::string_view piece, std::vector<int32_t>* ids) const {
   const int32_t count = static_cast<int32_t>(piece.size());
   std::vector<Symbol> symbols(piece.size());
   for (int32_t i = 0; i < count; ++i) {

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "src/model/spec/string_map.h"
+#include "src/model/spec/word_table.h"
 
 namespace rserve::model {
 
@@ -24,13 +25,16 @@ class Bpe {
   // The next merge rule, in order of rank: `left` then `right` become their concatenation. All
   // three must be in the vocabulary. A pair given again takes the later rank.
   absl::Status AddMerge(std::string_view left, std::string_view right);
-  // Checks that every single byte has a token, so that any text can be encoded.
+  // Checks that every single byte has a token, so that any text can be encoded, and prepares for
+  // encoding. Nothing is added after it.
   absl::Status Finish();
   // Pieces that are a token as a whole become that token without merging.
   void set_ignore_merges(bool value) { ignore_merges_ = value; }
 
-  // Appends the ids of one piece: O(n log n) in its bytes.
-  void Encode(std::string_view piece, std::vector<int32_t>* ids) const;
+  // Appends the ids of one piece: O(n log n) in its bytes. A piece that merges into one token, as
+  // most words of a text do, costs one lookup.
+  // `cache`: of the text that the piece is of, or nullptr.
+  void Encode(std::string_view piece, std::vector<int32_t>* ids, WordCache* cache = nullptr) const;
 
   // nullptr for an id outside the vocabulary.
   const std::string* Bytes(int32_t id) const;
@@ -46,7 +50,18 @@ class Bpe {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
 
+  // A piece that is not among words_.
+  void EncodeLong(std::string_view piece, std::vector<int32_t>* ids) const;
+  // Merging as the reference does it, for any rules and length.
+  void EncodeWithQueue(std::string_view piece, std::vector<int32_t>* ids) const;
+  // The same for short pieces where each token comes from one rule only: a plain search for the
+  // lowest rank.
+  void EncodeShort(std::string_view piece, std::vector<int32_t>* ids) const;
+  void MergePiece(std::string_view piece, std::vector<int32_t>* ids) const;
+
   StringMap<int32_t> ids_;
+  WordTable words_;           // the tokens that their own bytes merge into
+  bool single_rules_ = true;  // no token is made by two rules
   absl::flat_hash_map<int32_t, std::string> bytes_;
   absl::flat_hash_map<uint64_t, Merge> merges_;
   std::array<int32_t, 256> byte_ids_ = {};

@@ -134,12 +134,39 @@ void ComposeMarks(std::vector<Mark>* marks) {
   marks->resize(kept);
 }
 
+// By code point: a character that no neighbour of its kind changes: it is its own composed form, it
+// is no mark, and it joins no character before it. Text of such characters alone is composed.
+// (These are the characters of NFC_Quick_Check=Yes and combining class 0.)
+const std::vector<bool>& Settled() {
+  static const std::vector<bool>* const table = [] {
+    auto* made = new std::vector<bool>(0x110000, true);
+    for (const Single& single : kSingles) (*made)[single.composed] = false;
+    for (const Pair& pair : kPairs) {
+      if (pair.composes) {
+        (*made)[pair.second] = false;
+      } else {
+        (*made)[pair.composed] = false;
+      }
+    }
+    for (const ClassRange& range : kClasses) {
+      for (uint32_t cp = range.begin; cp <= range.last; ++cp) (*made)[cp] = false;
+    }
+    for (uint32_t i = 0; i < kVCount; ++i) (*made)[kVBase + i] = false;
+    for (uint32_t i = 1; i < kTCount; ++i) (*made)[kTBase + i] = false;
+    return made;
+  }();
+  return *table;
+}
+
 }  // namespace
 
 std::string NormalizeNfc(std::string_view text) {
   bool stable = true;
   for (size_t pos = 0; stable && pos < text.size();) {
-    stable = NextCodePoint(text, &pos) < kFirstUnstable;
+    pos += AsciiRun(text, pos);
+    if (pos == text.size()) break;
+    const char32_t cp = NextCodePoint(text, &pos);
+    stable = cp < kFirstUnstable || (cp != kInvalidCodePoint && Settled()[cp]);
   }
   if (stable) return std::string(text);
 

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/model/spec/qwen_split.h"
 #include "src/model/spec/utf8.h"
 
 namespace rserve::model {
@@ -80,6 +82,7 @@ const char kGpt2Pattern[] =
 struct PreTokenizer::Impl {
   std::unique_ptr<pcre2_code, FreeCode> code;
   bool jit = false;
+  std::optional<bool> qwen;  // the pattern is one of qwen_split.h
 };
 
 PreTokenizer::PreTokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -97,6 +100,7 @@ absl::StatusOr<std::unique_ptr<PreTokenizer>> PreTokenizer::Compile(std::string_
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto impl = std::make_unique<Impl>();
+  impl->qwen = IsQwenPattern(pattern);
   impl->code.reset(
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr));
@@ -113,6 +117,10 @@ absl::StatusOr<std::unique_ptr<PreTokenizer>> PreTokenizer::Compile(std::string_
 
 absl::Status PreTokenizer::Split(std::string_view text,
                                  std::vector<std::string_view>* pieces) const {
+  if (impl_->qwen.has_value()) {
+    SplitQwen(text, *impl_->qwen, pieces);
+    return absl::OkStatus();
+  }
   const std::unique_ptr<pcre2_match_data, FreeMatch> match(
       pcre2_match_data_create_from_pattern(impl_->code.get(), nullptr));
   const std::unique_ptr<pcre2_match_context, FreeContext> context(

@@ -1,5 +1,6 @@
 #include "src/model/spec/tokenizer.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,12 @@
 #include "src/model/spec/utf8.h"
 
 namespace rserve::model {
+
+namespace {
+
+constexpr size_t kCachedPieces = 1000;
+
+}  // namespace
 
 struct Tokenizer::Impl {
   TokenizerParts parts;
@@ -20,7 +27,12 @@ struct Tokenizer::Impl {
     } else if (absl::Status status = parts.pre_tokenizer->Split(text, &pieces); !status.ok()) {
       return status;
     }
-    for (const std::string_view piece : pieces) parts.bpe.Encode(piece, ids);
+    // A cache pays where words repeat.
+    std::optional<WordCache> cache;
+    if (pieces.size() >= kCachedPieces) cache.emplace();
+    for (const std::string_view piece : pieces) {
+      parts.bpe.Encode(piece, ids, cache.has_value() ? &*cache : nullptr);
+    }
     return absl::OkStatus();
   }
 

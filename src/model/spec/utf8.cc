@@ -1,6 +1,7 @@
 #include "src/model/spec/utf8.h"
 
 #include <cstdint>
+#include <cstring>
 
 namespace rserve::model {
 
@@ -30,9 +31,24 @@ char32_t NextCodePoint(std::string_view text, size_t* pos) {
 size_t FirstInvalidUtf8(std::string_view text) {
   size_t pos = 0;
   while (pos < text.size()) {
+    if (const size_t ascii = AsciiRun(text, pos); ascii != 0) {
+      pos += ascii;
+      continue;
+    }
     if (NextCodePoint(text, &pos) == kInvalidCodePoint) return pos;
   }
   return pos;
+}
+
+size_t AsciiRun(std::string_view text, size_t pos) {
+  constexpr uint64_t kHighBits = 0x8080808080808080u;
+  const size_t begin = pos;
+  for (uint64_t word = 0; text.size() - pos >= sizeof(word); pos += sizeof(word)) {
+    std::memcpy(&word, text.data() + pos, sizeof(word));
+    if ((word & kHighBits) != 0) break;
+  }
+  while (pos < text.size() && static_cast<uint8_t>(text[pos]) < 0x80) ++pos;
+  return pos - begin;
 }
 
 void AppendUtf8(char32_t code_point, std::string* out) {

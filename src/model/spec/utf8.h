@@ -17,6 +17,9 @@ inline constexpr char32_t kInvalidCodePoint = 0xFFFFFFFFu;
 // Offset of the first byte that is no valid UTF-8; text.size() when all of it is valid.
 size_t FirstInvalidUtf8(std::string_view text);
 
+// How many bytes from text[pos] on are ASCII; pos is at most the text's size.
+size_t AsciiRun(std::string_view text, size_t pos);
+
 // Appends `code_point`, which must be a Unicode scalar value.
 void AppendUtf8(char32_t code_point, std::string* out);
 
