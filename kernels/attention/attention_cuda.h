@@ -24,7 +24,7 @@
 //
 //   head_dim up to    32      64      80     128
 //   shared bytes   20480   36864   45056   69632   (4 * 64 * (dim + 8) * 2)
-//   registers        107     133     168     234   (sm_80; no spills, tests/data/cuda/ptxas.txt)
+//   registers        107     133     168     234   (sm_80; no spills, docs/cuda-ptxas.txt)
 // Blocks an SM: the least of 164 KiB (sm_80) or 228 KiB (sm_90) over shared bytes and 1 KiB of the
 // system's, and 65536 over 128 * registers: on sm_80 4, 3, 3, 2; on sm_90 4, 3, 3, 2. Two blocks of
 // head_dim 128 are 8 warps, 2 for each scheduler: one computes while the other waits.

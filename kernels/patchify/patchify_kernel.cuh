@@ -21,7 +21,10 @@ __global__ void __launch_bounds__(kPatchifyThreads) PatchifyKernel(const Patchif
     const int64_t py = int64_t{args.places[2 * row]} * size + inside / size;
     const int64_t px = int64_t{args.places[2 * row + 1]} * size + inside % size;
     const float sample = args.pixels[py * args.row_bytes + px * kPatchChannels + c];
-    const Bf16 value = ToBf16(FusedMultiplyAdd(sample, args.scale[c], args.shift[c]));
+    // Chosen, not indexed: an index would copy the parameters into local memory.
+    const float scale = c == 0 ? args.scale[0] : (c == 1 ? args.scale[1] : args.scale[2]);
+    const float shift = c == 0 ? args.shift[0] : (c == 1 ? args.shift[1] : args.shift[2]);
+    const Bf16 value = ToBf16(FusedMultiplyAdd(sample, scale, shift));
     for (int32_t t = 0; t < args.frames; ++t) y[(c * args.frames + t) * plane + inside] = value;
   } else {
     const int64_t at =

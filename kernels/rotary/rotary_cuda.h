@@ -3,8 +3,8 @@
 //
 // No sums, so no order. Launch: grid x is the row, grid y a piece of it; Angles one pair a thread,
 // Rotary 8 pairs (1 where heads are not aligned); 128 threads a block, no shared memory.
-// Angles runs once a batch and calls the exact sine (its slow path for large arguments spills; that
-// is why the layers read a table: 8 bytes a pair, small beside the rows they turn).
+// Angles runs once a batch and calls the exact sine, whose way through large arguments is long;
+// the layers read a table instead: 8 bytes a pair, little beside the rows that they turn.
 
 #ifndef RSERVE_KERNELS_ROTARY_ROTARY_CUDA_H_
 #define RSERVE_KERNELS_ROTARY_ROTARY_CUDA_H_

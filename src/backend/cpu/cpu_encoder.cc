@@ -8,12 +8,16 @@
 #include "kernels/rotary/rotary.h"
 #include "src/backend/cpu/compute.h"
 #include "src/backend/cpu/cpu_model.h"
-#include "src/backend/cpu/vision_plan.h"
 #include "src/backend/cpu/weights.h"
+#include "src/backend/plan/vision_plan.h"
 
 namespace rserve::cpu {
 
 namespace {
+
+using backend::CheckGrid;
+using backend::Segment;
+using backend::VisionPlan;
 
 // Units are taken together until they have this many patches; more would only cost memory.
 constexpr int64_t kBatchPatches = 4096;

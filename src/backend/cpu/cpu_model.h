@@ -11,24 +11,17 @@
 #include "absl/status/statusor.h"
 #include "src/backend/backend.h"
 #include "src/backend/cpu/thread_pool.h"
+#include "src/backend/plan/geometry.h"
 #include "src/model/spec/model_config.h"
 #include "src/model/weights/checkpoint.h"
 
 namespace rserve::cpu {
 
-struct LayerRange {
-  int32_t begin = 0;
-  int32_t end = 0;  // exclusive
-};
+using backend::LayerRange;
 
-// The paged KV cache's geometry; each stage owns the memory for its layers: f32, layers *
-// num_blocks
-// * block_tokens * 2 * num_kv_heads * head_dim * 4 bytes, touched as blocks are first used.
-// block_tokens may be any number; multiples of 16 are read fastest.
-struct KvGeometry {
-  int32_t num_blocks = 0;
-  int32_t block_tokens = 16;
-};
+// A stage's cache takes, in f32, layers * num_blocks * block_tokens * 2 * num_kv_heads * head_dim *
+// 4 bytes, touched as blocks are first used.
+using backend::KvGeometry;
 
 struct LoadOptions {
   ThreadPool* pool = nullptr;  // packs weights in parallel; null: on the caller's thread

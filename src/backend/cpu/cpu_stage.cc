@@ -10,14 +10,16 @@
 #include "src/backend/cpu/compute.h"
 #include "src/backend/cpu/cpu_model.h"
 #include "src/backend/cpu/kv_cache.h"
-#include "src/backend/cpu/stage_check.h"
 #include "src/backend/cpu/weights.h"
+#include "src/backend/plan/stage_check.h"
 
 namespace rserve::cpu {
 
 namespace {
 
+using backend::CheckStageWork;
 using backend::StageEntry;
+using backend::StageRole;
 using backend::StageWork;
 
 // Rows of the SwiGLU's inner activations held at a time.

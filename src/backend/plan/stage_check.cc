@@ -1,17 +1,13 @@
-#include "src/backend/cpu/stage_check.h"
+#include "src/backend/plan/stage_check.h"
 
 #include <cstdint>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 
-namespace rserve::cpu {
+namespace rserve::backend {
 
 namespace {
-
-using backend::EmbeddingSlice;
-using backend::StageEntry;
-using backend::StageWork;
 
 // Positions are 32-bit; so is a prompt's length.
 constexpr int64_t kMaxTokens = std::numeric_limits<int32_t>::max();
@@ -96,4 +92,4 @@ absl::Status CheckStageWork(const StageWork& work, const model::TextConfig& conf
   return absl::OkStatus();
 }
 
-}  // namespace rserve::cpu
+}  // namespace rserve::backend

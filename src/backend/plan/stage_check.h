@@ -1,14 +1,14 @@
 // Checks a micro-batch before a stage touches memory on its behalf.
 
-#ifndef RSERVE_SRC_BACKEND_CPU_STAGE_CHECK_H_
-#define RSERVE_SRC_BACKEND_CPU_STAGE_CHECK_H_
+#ifndef RSERVE_SRC_BACKEND_PLAN_STAGE_CHECK_H_
+#define RSERVE_SRC_BACKEND_PLAN_STAGE_CHECK_H_
 
 #include "absl/status/status.h"
 #include "src/backend/backend.h"
-#include "src/backend/cpu/cpu_model.h"
+#include "src/backend/plan/geometry.h"
 #include "src/model/spec/model_config.h"
 
-namespace rserve::cpu {
+namespace rserve::backend {
 
 struct StageRole {
   bool first = false;  // embeds tokens
@@ -16,9 +16,9 @@ struct StageRole {
 };
 
 // INVALID_ARGUMENT names the entry, the value and the limit.
-absl::Status CheckStageWork(const backend::StageWork& work, const model::TextConfig& config,
+absl::Status CheckStageWork(const StageWork& work, const model::TextConfig& config,
                             const KvGeometry& kv, StageRole role);
 
-}  // namespace rserve::cpu
+}  // namespace rserve::backend
 
-#endif  // RSERVE_SRC_BACKEND_CPU_STAGE_CHECK_H_
+#endif  // RSERVE_SRC_BACKEND_PLAN_STAGE_CHECK_H_

@@ -1,10 +1,10 @@
-#include "src/backend/cpu/vision_plan.h"
+#include "src/backend/plan/vision_plan.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 
-namespace rserve::cpu {
+namespace rserve::backend {
 
 absl::Status CheckGrid(const model::Grid& grid, int64_t unit, const model::VisionConfig& config) {
   const int32_t merge = config.spatial_merge_size;
@@ -57,4 +57,4 @@ void VisionPlan::Append(const model::Grid& grid, int32_t unit, const model::Visi
   }
 }
 
-}  // namespace rserve::cpu
+}  // namespace rserve::backend

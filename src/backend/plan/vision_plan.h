@@ -1,7 +1,7 @@
 // Where the rows of a batch of images lie in the vision tower: window order, segments, positions.
 
-#ifndef RSERVE_SRC_BACKEND_CPU_VISION_PLAN_H_
-#define RSERVE_SRC_BACKEND_CPU_VISION_PLAN_H_
+#ifndef RSERVE_SRC_BACKEND_PLAN_VISION_PLAN_H_
+#define RSERVE_SRC_BACKEND_PLAN_VISION_PLAN_H_
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@
 #include "src/model/spec/image_plan.h"
 #include "src/model/spec/model_config.h"
 
-namespace rserve::cpu {
+namespace rserve::backend {
 
 // Rows [begin, begin + count) that attend to each other.
 struct Segment {
@@ -47,6 +47,6 @@ inline constexpr int64_t kMaxUnitPatches = int64_t{1} << 22;
 // INVALID_ARGUMENT for a grid that is empty, too large, or not a multiple of the merge size.
 absl::Status CheckGrid(const model::Grid& grid, int64_t unit, const model::VisionConfig& config);
 
-}  // namespace rserve::cpu
+}  // namespace rserve::backend
 
-#endif  // RSERVE_SRC_BACKEND_CPU_VISION_PLAN_H_
+#endif  // RSERVE_SRC_BACKEND_PLAN_VISION_PLAN_H_
