@@ -34,14 +34,14 @@ absl::Status ReadPolicy(const rserve_engine_config& c, ModelEngineOptions* optio
   if (c.scheme < RSERVE_SCHEME_RSERVE || c.scheme > RSERVE_SCHEME_COLOCATED) {
     return UnknownValue("scheme", c.scheme);
   }
-  if ((c.flags & ~kKnownFlags) != 0) return UnknownValue("flags", c.flags);
+  if ((c.flags & ~kKnownFlags) != 0) return UnknownValue("flags", c.flags & ~kKnownFlags);
   options->scheme = static_cast<Scheme>(c.scheme);
   absl::Status status = ReadEnum("gate", c.gate, Gate::kWholeRequest, &options->gate);
   status.Update(ReadEnum("sharing", c.sharing, Sharing::kOneRequest, &options->sharing));
   status.Update(ReadEnum("trigger", c.trigger, EncodeTrigger::kOnChunk, &options->trigger));
   options->encode_batch_tokens = c.encode_batch_tokens;
   options->token_budget = c.token_budget;
-  options->encode_flush_ns = c.encode_flush_ns;
+  if (c.encode_flush_ns != 0) options->encode_flush_ns = c.encode_flush_ns;
   options->max_micro_batches = c.max_micro_batches;
   options->one_chunk_in_flight = (c.flags & RSERVE_ENGINE_F_VANILLA_PP) != 0;
   options->encode_across_requests = (c.flags & RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS) != 0;

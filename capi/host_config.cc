@@ -43,7 +43,7 @@ absl::Status ReadPolicy(const rserve_host_config& c, Policy* policy) {
   policy->trigger = trigger.value_or(policy->trigger);
   Override(c.encode_batch_tokens, &policy->encode_batch_tokens);
   Override(c.token_budget, &policy->token_budget);
-  policy->encode_flush_ns = c.encode_flush_ns;
+  Override(c.encode_flush_ns, &policy->encode_flush_ns);
   policy->one_chunk_in_flight = (c.flags & RSERVE_ENGINE_F_VANILLA_PP) != 0;
   policy->encode_across_requests = (c.flags & RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS) != 0;
   return status;

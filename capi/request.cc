@@ -149,8 +149,8 @@ absl::StatusOr<ModelRequest> ReadRequest(const rserve_request* request) {
   if (!status.ok()) return status;
   if (r.reserved != 0) return absl::InvalidArgumentError("rserve_request::reserved is not 0");
   if ((r.flags & ~kKnownRequestFlags) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rserve_request::flags has unknown bits: ", r.flags));
+    return absl::InvalidArgumentError(absl::StrCat("rserve_request::flags has unknown bits: 0x",
+                                                   absl::Hex(r.flags & ~kKnownRequestFlags)));
   }
   absl::StatusOr<TimeNs> deadline = Deadline(r.timeout_ns);
   if (!deadline.ok()) return deadline.status();

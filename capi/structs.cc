@@ -7,9 +7,9 @@ namespace rserve::capi {
 
 absl::Status CheckStructSize(const char* name, size_t size, size_t first_size) {
   if (size >= first_size && size <= kMaxStructSize) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " has a size of ", size, " bytes, must be ",
-                                                 first_size, " to ", kMaxStructSize,
-                                                 " (was it begun with its _INIT macro?)"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " has a size of ", size, " bytes, must be ", first_size, " to ", kMaxStructSize,
+      " (struct_size is set by the _INIT macro, the size of an event or part by sizeof)"));
 }
 
 absl::Status CheckTail(const char* name, const void* data, size_t known, size_t size) {

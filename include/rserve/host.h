@@ -122,7 +122,8 @@ typedef struct rserve_host_config {
   rserve_gate_t gate;          /* DEFAULT: the scheme's; so the next two */
   rserve_sharing_t sharing;
   rserve_trigger_t trigger;
-  int64_t encode_flush_ns;     /* longest wait for a unit on its way; 0: none */
+  int64_t encode_flush_ns;     /* a batch below C waits at most so long for the request's next unit
+                                  to be prepared; 0: no limit; 1: not at all */
   int32_t prepare_lanes;       /* units prepared at the same time; 0: units need no preparation */
   int32_t max_micro_batches;   /* in the pipeline; 0: the sum of the stages' depths */
   int32_t max_encode_attempts; /* of a unit whose encode failed with UNAVAILABLE; 0: 1 */

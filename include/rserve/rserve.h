@@ -9,7 +9,10 @@
  *   A submit that returns RSERVE_STATUS_OK is followed by exactly one terminal event (FINISHED,
  *   FAILED or CANCELLED), also after a cancel, a deadline, an error or an abort. One that fails is
  *   followed by nothing and keeps nothing. After the terminal event was polled, the request's
- *   detail (times, logits, error text) can be read until rserve_engine_acknowledge.
+ *   detail (times, logits, error text) can be read until rserve_engine_acknowledge. Acknowledge
+ *   every request, or submit it with RSERVE_REQUEST_F_NO_DETAIL: details that nobody acknowledges
+ *   are kept, and at max_unacknowledged of them submit is refused.
+ *   Hosts with a model of their own find the same engine, and the scheduler alone, in host.h.
  *
  * A POLL LOOP (examples/c/first_token.c is the whole program)
  *   struct pollfd p = {rserve_engine_wait_fd(engine), POLLIN, 0};
@@ -48,8 +51,8 @@
  * STRUCTS
  *   Begin with the caller's sizeof in struct_size (the _INIT macros put it there) and grow at their
  *   ends only. Zero means "default" in every field; reserved fields must be 0. A struct that is
- *   longer than the library knows is taken if the rest is zero, otherwise
- * RSERVE_STATUS_UNIMPLEMENTED. An output struct is written up to its struct_size.
+ *   longer than the library knows is taken if the rest is zero, otherwise it gets UNIMPLEMENTED. An
+ *   output struct is written up to its struct_size.
  *
  * ERRORS
  *   Functions that can fail return rserve_status_t and take a last `rserve_error **err`: NULL, or
@@ -233,7 +236,8 @@ typedef struct rserve_engine_config {
   rserve_gate_t gate;          /* DEFAULT: the scheme's; so the next two */
   rserve_sharing_t sharing;
   rserve_trigger_t trigger;
-  int64_t encode_flush_ns;   /* longest wait for a picture on its way; 0: none */
+  int64_t encode_flush_ns;   /* a batch below C waits at most so long for the request's next
+                                picture to be prepared; 0: no limit; 1: not at all */
   int32_t max_micro_batches; /* in the pipeline; 0: as many as the stages take */
   int32_t media_threads;     /* decode and resize pictures; 0: 1 */
 
@@ -241,7 +245,7 @@ typedef struct rserve_engine_config {
   int32_t kv_block_tokens;     /* tokens a KV block; 0: 16 */
   const int32_t *stage_layers; /* layers of each stage; NULL: even */
   size_t num_stage_layers;
-  const int32_t *worker_threads; /* stages first, then encoders; NULL: by their cores */
+  const int32_t *worker_threads; /* one a worker, stages then encoders; NULL: by their cores */
   size_t num_worker_threads;
   const rserve_core_list *worker_cores; /* in the same order; NULL: dealt out */
   size_t num_worker_cores;
@@ -255,7 +259,8 @@ typedef struct rserve_engine_config {
   int64_t queue_requests;       /* open requests; 0: 1024 */
   int64_t max_prompt_tokens;    /* 0: the model's context */
   int64_t max_image_pixels;     /* width * height of a source picture; 0: 2^27 */
-  int64_t max_unacknowledged;   /* ended requests whose detail is kept; 0: 65536 */
+  int64_t max_unacknowledged;   /* ended requests whose detail is kept; then submit is refused until
+                                   some are acknowledged; 0: 65536 */
 
   const rserve_log *log;                     /* NULL: silent */
   const rserve_load_progress *load_progress; /* NULL: none */
@@ -294,11 +299,11 @@ RSERVE_API void rserve_engine_destroy(rserve_engine *engine);
 typedef int32_t rserve_part_type_t;
 enum {
   RSERVE_PART_TOKENS = 1,   /* data: int32_t[count]; control tokens allowed, placeholders not */
-  RSERVE_PART_TEXT = 2,     /* data: char[count]; a user's text, never a control token */
+  RSERVE_PART_TEXT = 2,     /* data: char[count], no NUL; a user's text, never a control token */
   RSERVE_PART_TEMPLATE = 3, /* data: char[count]; names of special tokens become the tokens */
   RSERVE_PART_IMAGE = 4,    /* data: uint8_t[count]; a PNG or JPEG file */
   RSERVE_PART_PIXELS = 5,   /* data: uint8_t[count]; width, height, row_stride_bytes, layout */
-  RSERVE_PART_ROLE = 6      /* data: char[count]; begins a chat message: "user", ... */
+  RSERVE_PART_ROLE = 6      /* data: char[count]; begins a message: "system", "user", "assistant" */
 };
 
 typedef int32_t rserve_layout_t;
@@ -324,11 +329,11 @@ typedef struct rserve_part {
 
 #define RSERVE_REQUEST_F_KEEP_LOGITS 0x1u     /* keep the last prompt token's logits */
 #define RSERVE_REQUEST_F_KEEP_EMBEDDINGS 0x2u /* keep the pictures' embeddings */
-#define RSERVE_REQUEST_F_NO_IMAGE_MARKERS                \
-  0x4u /* the parts hold the vision start and end tokens \
-        */
+/** The parts hold the tokens that begin and end a picture; otherwise they are put around each. */
+#define RSERVE_REQUEST_F_NO_IMAGE_MARKERS 0x4u
 /** Write the model's chat template around the parts, which RSERVE_PART_ROLE parts divide into
- *  messages; parts before the first one are a user's. Excludes TOKENS and TEMPLATE parts. */
+ *  messages; parts before the first one are a user's. Without a "system" message the template's
+ *  default one is put first. Excludes TOKENS and TEMPLATE parts. */
 #define RSERVE_REQUEST_F_CHAT 0x8u
 #define RSERVE_REQUEST_F_NO_DETAIL 0x10u /* acknowledged by the poll of its terminal event */
 
@@ -341,7 +346,7 @@ typedef struct rserve_request {
   const rserve_part *parts;
   size_t num_parts;
   uint64_t user_data; /* comes back in every event */
-  int64_t timeout_ns; /* from the submit; then the request fails; 0: none */
+  int64_t timeout_ns; /* from the submit; then FAILED with DEADLINE_EXCEEDED; 0: none */
   uint32_t flags;     /* RSERVE_REQUEST_F_* */
   float temperature;  /* 0: the most probable token, ties to the lowest id */
   float top_p;        /* (0, 1]; 0: 1 */
@@ -357,7 +362,8 @@ typedef struct rserve_request {
  *                     failure nothing is kept.
  *  @param request_id  Out: never 0, never given twice by one engine.
  *  INVALID_ARGUMENT names the part. RESOURCE_EXHAUSTED names size, limit and option: a request that
- *  can never run, or a full queue. FAILED_PRECONDITION after drain, abort or a begun destroy.
+ *  can never run, a full queue, or max_unacknowledged. FAILED_PRECONDITION after drain, abort or a
+ *  begun destroy.
  *  [any-thread] @since 0.1 */
 RSERVE_API rserve_status_t rserve_engine_submit(rserve_engine *engine,
                                                 const rserve_request *request, uint64_t *request_id,
@@ -381,10 +387,11 @@ RSERVE_API rserve_status_t rserve_engine_abort(rserve_engine *engine, rserve_err
 
 typedef int32_t rserve_event_type_t;
 enum {
-  RSERVE_EVENT_ACCEPTED = 1,
+  RSERVE_EVENT_ACCEPTED = 1,       /* always the first; the last is terminal */
   RSERVE_EVENT_ITEM_ENCODED = 2,   /* u.item */
-  RSERVE_EVENT_INPUT_RELEASED = 3, /* u.item; borrowed memory of the picture is the host's again */
-  RSERVE_EVENT_FIRST_TOKEN = 4,    /* u.first_token */
+  RSERVE_EVENT_INPUT_RELEASED = 3, /* u.item; borrowed memory of the picture is the host's again;
+                                      before or after ITEM_ENCODED, also for copied pictures */
+  RSERVE_EVENT_FIRST_TOKEN = 4,    /* u.first_token; FINISHED follows */
   RSERVE_EVENT_FINISHED = 5,       /* terminal, u.terminal */
   RSERVE_EVENT_FAILED = 6,         /* terminal, u.terminal; status, and the text in the detail */
   RSERVE_EVENT_CANCELLED = 7       /* terminal, u.terminal */
@@ -425,7 +432,7 @@ typedef struct rserve_event {
 /** Takes events out of the engine. Never blocks.
  *  @param events      Out: array of `capacity` places of `event_size` bytes each.
  *  @param capacity    May be 0: nothing is taken, and the wait fd stays readable.
- *  @param event_size  The caller's sizeof(rserve_event), at least 64; bytes that this library does
+ *  @param event_size  The caller's sizeof(rserve_event), that of one event, at least 64; bytes that this library does
  *                     not know are zeroed.
  *  @param count       Out: events written.
  *  [driver] @since 0.1 */
@@ -438,8 +445,9 @@ RSERVE_API rserve_status_t rserve_engine_poll(rserve_engine *engine, rserve_even
  *  @return -1 when `engine` is NULL or being destroyed. [any-thread] @since 0.1 */
 RSERVE_API int rserve_engine_wait_fd(const rserve_engine *engine);
 
-/** When rserve_engine_poll should be called even if the fd stays quiet, on CLOCK_MONOTONIC.
- *  @return INT64_MAX: no such time. [any-thread] @since 0.1 */
+/** When rserve_engine_poll should be called even if the fd stays quiet, on CLOCK_MONOTONIC. Engines
+ *  with threads of their own watch deadlines themselves and always return INT64_MAX.
+ *  [any-thread] @since 0.1 */
 RSERVE_API int64_t rserve_engine_next_deadline_ns(const rserve_engine *engine);
 
 /** Lets go of an ended request's detail. FAILED_PRECONDITION before its terminal event was polled;

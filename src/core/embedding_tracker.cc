@@ -1,6 +1,7 @@
 #include "rserve/cc/embedding_tracker.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
@@ -31,10 +32,14 @@ EmbeddingTracker::EmbeddingTracker() = default;
 EmbeddingTracker::~EmbeddingTracker() = default;
 
 const EmbeddingTracker::Request& EmbeddingTracker::Get(RequestId request) const {
-  return *requests_.find(request)->second;
+  const auto it = requests_.find(request);
+  assert(it != requests_.end() && "the request was not added");
+  return *it->second;
 }
 EmbeddingTracker::Request& EmbeddingTracker::Get(RequestId request) {
-  return *requests_.find(request)->second;
+  const auto it = requests_.find(request);
+  assert(it != requests_.end() && "the request was not added");
+  return *it->second;
 }
 
 absl::Status EmbeddingTracker::Add(const RequestPlan& plan) {
@@ -88,6 +93,8 @@ void EmbeddingTracker::Reserve(UnitRef unit) {
 
 void EmbeddingTracker::MarkReady(UnitRef unit) {
   Request& r = Get(unit.request);
+  assert(r.units[unit.unit].reserved && !r.units[unit.unit].ready &&
+         "Reserve, then MarkReady once");
   r.units[unit.unit].ready = true;
   AdvanceFrontier(r);
 }
@@ -115,7 +122,9 @@ int64_t EmbeddingTracker::LargestChunk(RequestId request, int64_t limit) const {
 }
 
 void EmbeddingTracker::Schedule(RequestId request, int64_t tokens) {
-  Get(request).scheduled += tokens;
+  Request& r = Get(request);
+  assert(tokens >= 0 && tokens <= r.frontier - r.scheduled && "more than LargestChunk allows");
+  r.scheduled += tokens;
 }
 
 void EmbeddingTracker::Slices(RequestId request, int64_t begin, int64_t tokens,
@@ -137,6 +146,7 @@ void EmbeddingTracker::Slices(RequestId request, int64_t begin, int64_t tokens,
 
 void EmbeddingTracker::Commit(RequestId request, int64_t tokens, std::vector<int32_t>* released) {
   Request& r = Get(request);
+  assert(tokens >= 0 && tokens <= r.scheduled - r.committed && "more than was scheduled");
   r.committed += tokens;
   while (r.next_release < r.by_last_token.size()) {
     const int32_t unit = r.by_last_token[r.next_release];

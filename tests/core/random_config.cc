@@ -40,7 +40,7 @@ Policy RandomPolicy(Rng& rng, bool encoder_on_first_stage) {
   }
   policy.encode_batch_tokens = rng.Pick<int64_t>({1, rng.In(2, 16), rng.In(2, 16), kEncodeAll});
   policy.encode_across_requests = rng.Percent(40);
-  policy.encode_flush_ns = rng.Pick<TimeNs>({0, 0, rng.In(1, 20), 1000000});
+  policy.encode_flush_ns = rng.Pick<TimeNs>({0, rng.In(1, 20), 1000000, kNever});
   policy.token_budget = rng.Pick<int64_t>({rng.In(1, 4), rng.In(4, 24), rng.In(8, 64), 1000});
   policy.one_chunk_in_flight = rng.Percent(25);
   return policy;

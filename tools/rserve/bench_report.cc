@@ -25,6 +25,7 @@ struct Numbers {
   double tokens_per_s = 0;
   double slo = 0;  // share of requests
   double bound_ratio = 0;
+  double encode_batches = 0;
   int64_t peak_embedding_bytes = 0;
   int64_t peak_rss_bytes = 0;
 };
@@ -34,6 +35,8 @@ Numbers Summarise(const BenchReport& report, const BenchSeries& series) {
   out.mean = MedianOf(series, [](const Pass& pass) { return Mean(pass.ttft_ms); });
   out.p50 = MedianOf(series, [](const Pass& pass) { return Percentile(pass.ttft_ms, 0.50); });
   out.p99 = MedianOf(series, [](const Pass& pass) { return Percentile(pass.ttft_ms, 0.99); });
+  out.encode_batches =
+      MedianOf(series, [](const Pass& pass) { return static_cast<double>(pass.encode_batches); });
   out.tokens_per_s = MedianOf(series, [](const Pass& pass) { return pass.tokens_per_s; });
   out.slo = MedianOf(series, [&](const Pass& pass) {
     const auto attained = std::count_if(pass.ttft_ms.begin(), pass.ttft_ms.end(),
@@ -107,9 +110,9 @@ std::string RenderReport(const BenchReport& report) {
       &out, "one request alone: encode %.1f ms, prefill %.1f ms, critical-path bound %.1f ms\n\n",
       SoloEncodeMs(report), SoloPrefillMs(report), Median(report.bound_ms));
 
-  std::vector<std::string> header = {"scheme",     "topology",   "C",       "B",
-                                     "TTFT mean",  "p50",        "p99",     "tokens/s",
-                                     "TTFT/bound", "embeddings", "peak RSS"};
+  std::vector<std::string> header = {"scheme",     "topology", "C",          "B",
+                                     "TTFT mean",  "p50",      "p99",        "tokens/s",
+                                     "TTFT/bound", "batches",  "embeddings", "peak RSS"};
   if (report.slo_ms > 0) header.push_back(absl::StrFormat("<= %g ms", report.slo_ms));
   TextTable table(std::move(header));
   for (const BenchSeries& series : report.series) {
@@ -121,8 +124,8 @@ std::string RenderReport(const BenchReport& report) {
                FormatMs(static_cast<int64_t>(numbers.p50 * 1e6)),
                FormatMs(static_cast<int64_t>(numbers.p99 * 1e6)),
                FormatFixed(numbers.tokens_per_s, 0), FormatFixed(numbers.bound_ratio, 3),
-               FormatBytes(numbers.peak_embedding_bytes), FormatBytes(numbers.peak_rss_bytes),
-               FormatPercent(numbers.slo)});
+               FormatFixed(numbers.encode_batches, 0), FormatBytes(numbers.peak_embedding_bytes),
+               FormatBytes(numbers.peak_rss_bytes), FormatPercent(numbers.slo)});
   }
   absl::StrAppend(&out, table.ToString(), "\n");
 
@@ -152,6 +155,7 @@ json ReportJson(const BenchReport& report) {
                   {"tokens_per_s", numbers.tokens_per_s},
                   {"bound_ms", Median(report.bound_ms)},
                   {"ttft_to_bound", numbers.bound_ratio},
+                  {"encode_batches", numbers.encode_batches},
                   {"peak_embedding_bytes", numbers.peak_embedding_bytes},
                   {"peak_rss_bytes", numbers.peak_rss_bytes}};
     if (report.slo_ms > 0) entry["slo_attainment"] = numbers.slo;

@@ -60,6 +60,7 @@ absl::StatusOr<Pass> RunPass(const BenchSet& set, const EngineCase& engine_case)
   const absl::StatusOr<std::unique_ptr<Target>> target =
       OpenWarm(set.open, set.warmup, engine_case, {});
   if (!target.ok()) return target.status();
+  const int64_t warm_batches = (*target)->stats().encode_batches;
   const std::vector<Outcome> outcomes = Drive(**target, set.arrival_ns, nullptr);
   if (absl::Status status = FirstFailure(outcomes, engine_case); !status.ok()) return status;
   Pass pass;
@@ -73,7 +74,9 @@ absl::StatusOr<Pass> RunPass(const BenchSet& set, const EngineCase& engine_case)
   const auto tokens =
       static_cast<double>(set.shape.prompt_tokens) * static_cast<double>(outcomes.size());
   pass.tokens_per_s = pass.seconds > 0 ? tokens / pass.seconds : 0;
-  pass.peak_embedding_bytes = (*target)->stats().peak_embedding_bytes;
+  const OrchestratorStats stats = (*target)->stats();
+  pass.encode_batches = stats.encode_batches - warm_batches;
+  pass.peak_embedding_bytes = stats.peak_embedding_bytes;
   pass.peak_rss_bytes = PeakRssBytes();
   return pass;
 }

@@ -39,6 +39,7 @@ struct Pass {
   std::vector<double> ttft_ms;  // in submit order
   double seconds = 0;           // first submit to last first token
   double tokens_per_s = 0;      // prompt tokens
+  int64_t encode_batches = 0;
   int64_t peak_embedding_bytes = 0;
   int64_t peak_rss_bytes = 0;  // of the process, weights included; 0: not known
 };

@@ -55,6 +55,9 @@ OrchestratorConfig TimedConfig(const EngineCase& engine_case, const EngineFlags&
   config.policy.encode_batch_tokens = engine_case.encode_batch;
   config.policy.token_budget = engine_case.token_budget;
   config.policy.encode_across_requests = flags.encode_across_requests;
+  if (flags.encode_flush_ms >= 0) {
+    config.policy.encode_flush_ns = static_cast<TimeNs>(flags.encode_flush_ms * 1e6);
+  }
   config.policy.one_chunk_in_flight = flags.one_chunk_in_flight;
   if (flags.embedding_bytes > 0) config.budgets.embedding_bytes = flags.embedding_bytes;
   if (flags.encoder_batch_tokens > 0) {

@@ -85,7 +85,7 @@ void PrintAnswer(const ModelEngine& engine, const RequestDetail& detail) {
   const RequestTimes& times = detail.times;
   std::printf("TTFT     %s", FormatMs(times.first_token_ns - times.submitted_ns).c_str());
   if (!detail.items.empty()) {
-    std::printf(" (first encode began at %s, last ended at %s, prefill began at %s)",
+    std::printf(" (first encode issued at %s, last ended at %s, prefill issued at %s)",
                 FormatMs(times.first_encode_ns - times.submitted_ns).c_str(),
                 FormatMs(times.last_encode_ns - times.submitted_ns).c_str(),
                 FormatMs(times.first_prefill_ns - times.submitted_ns).c_str());

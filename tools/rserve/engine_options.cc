@@ -118,6 +118,9 @@ void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
   table->Switch("pin", &flags->pin, "do not pin workers to cores");
   table->List("stage-layers", "N,N,..", &flags->stage_layers,
               "layers of each stage; default: even");
+  table->Real("encode-flush", "MS", -1, 1e9, &flags->encode_flush_ms,
+              "a batch below C waits at most so long for the next picture to be prepared; -1: no "
+              "limit, 0: not at all");
   table->Switch("encode-across-requests", &flags->encode_across_requests,
                 "an encode batch may hold pictures of several requests");
   table->Switch("one-chunk-in-flight", &flags->one_chunk_in_flight,
@@ -143,7 +146,7 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.scheme = engine_case.scheme;
   if (engine_case.scheme != Scheme::kColocated && engine_case.topology.encoders == 0) {
     return absl::InvalidArgumentError(absl::StrCat("scheme ", SchemeText(engine_case.scheme),
-                                                   " needs an encoder: topology ",
+                                                   " needs an encoder worker; use --topology ",
                                                    engine_case.topology.name, "+E1"));
   }
   options.stages = engine_case.topology.stages;
@@ -162,6 +165,9 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.media_threads = static_cast<int32_t>(flags.media_threads);
   options.pin_threads = flags.pin;
   options.encode_across_requests = flags.encode_across_requests;
+  if (flags.encode_flush_ms >= 0) {
+    options.encode_flush_ns = static_cast<TimeNs>(flags.encode_flush_ms * 1e6);
+  }
   options.one_chunk_in_flight = flags.one_chunk_in_flight;
   options.kv_tokens = flags.kv_tokens;
   options.embedding_bytes = flags.embedding_bytes;

@@ -41,6 +41,7 @@ struct EngineFlags {
   bool pin = true;
   std::vector<std::string> stage_layers;
   bool encode_across_requests = false;
+  double encode_flush_ms = -1;  // below 0: no limit
   bool one_chunk_in_flight = false;
   int64_t kv_tokens = 0;
   int64_t embedding_bytes = 0;

@@ -7,7 +7,9 @@
 // until the last token that reads it is in a *committed* micro-batch; progress that was only
 // scheduled releases nothing.
 //
-// Cost: Schedulable is O(1); MarkReady and Commit are O(spans passed). Not thread-safe; no I/O.
+// Cost: Schedulable is O(1); MarkReady and Commit are O(spans passed). Not thread-safe; no I/O. A
+// call about a request or unit that was not added, or with more than the contract allows, is
+// undefined; debug builds assert.
 //
 // Invariants
 //   T1. 0 <= committed <= scheduled <= frontier <= prompt_tokens, each only ever growing.

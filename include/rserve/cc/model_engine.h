@@ -48,7 +48,9 @@ struct ModelEngineOptions {
   int64_t encode_batch_tokens = 0;  // C; 0: 1024; kEncodeAll: all of a request at once
   int64_t token_budget = 0;         // B; 0: 2048
   bool encode_across_requests = false;
-  TimeNs encode_flush_ns = 0;
+  // A batch below C waits at most so long for the next picture of its request to be prepared; 0: not
+  // at all.
+  TimeNs encode_flush_ns = kNever;
   bool one_chunk_in_flight = false;  // vanilla PP instead of chunked PP
   int32_t max_micro_batches = 0;     // 0: as many as the stages take
   int32_t max_encode_attempts = 1;
