@@ -148,7 +148,7 @@ absl::Status Run(const RunFlags& flags, ModelEngineOptions options) {
   if (!engine.ok()) return engine.status();
   ModelTarget target(engine->get(), requests);
   const std::vector<Outcome> outcomes = Drive(target, {0}, nullptr);
-  if (!outcomes[0].status.ok()) return outcomes[0].status;
+  if (!outcomes[0].status.ok()) return NameFile(outcomes[0].status, *loaded);
   const auto detail = (*engine)->Detail(outcomes[0].id);
   if (!detail.ok()) return detail.status();
   PrintAnswer(**engine, **detail);

@@ -4,7 +4,9 @@
 #include <variant>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "src/model/spec/chat_json.h"
 #include "tools/rserve/files.h"
 
@@ -106,10 +108,21 @@ ModelRequest ToRequest(const LoadedChat& loaded) {
   return request;
 }
 
+absl::Status NameFile(const absl::Status& status, const LoadedChat& loaded) {
+  absl::string_view rest = status.message();
+  if (!absl::ConsumePrefix(&rest, "picture ")) return status;
+  const size_t digits = rest.find_first_not_of("0123456789");
+  size_t number = 0;
+  if (!absl::SimpleAtoi(rest.substr(0, digits), &number) || number >= loaded.names.size()) {
+    return status;
+  }
+  return absl::Status(status.code(), absl::StrCat(loaded.names[number], ": ", status.message()));
+}
+
 void AddPromptFlags(OptionTable* table, PromptFlags* flags) {
   table->Section("Request");
   table->Strings("image", "FILE", &flags->images,
-                 "a PNG or JPEG; give it several times for several pictures, in their order");
+                 "a picture file; give it several times for several pictures, in their order");
   table->String("prompt", "TEXT", &flags->prompt, "the question, asked after the pictures");
   table->String("chat", "FILE", &flags->chat,
                 "instead: a JSON file of OpenAI-style messages; picture paths in it are relative "

@@ -32,6 +32,9 @@ absl::StatusOr<LoadedChat> LoadQuestion(absl::Span<const std::string> picture_fi
 // event.
 ModelRequest ToRequest(const LoadedChat& loaded);
 
+// Says which file a message that begins with "picture 2" is about; the engine knows numbers only.
+absl::Status NameFile(const absl::Status& status, const LoadedChat& loaded);
+
 // The options --image, --prompt, --chat and --number-pictures of `run` and `inspect`.
 struct PromptFlags {
   std::vector<std::string> images;
