@@ -130,12 +130,13 @@ TEST_CASE("a header that claims a huge size is refused before anything is alloca
 
 TEST_CASE("a few bytes of GIF, BMP or WebP that claim a huge size are refused in the header",
           "[media][hostile]") {
-  const std::string gif("GIF89a\xff\xff\xff\x7f\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;", 33);
-  std::string bmp("BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xff\xff\0\0\xff\xff\0\0\1\0\x18\0", 30);
+  using std::string_literals::operator""s;
+  const std::string gif = "GIF89a\xff\xff\xff\x7f\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;"s;
+  std::string bmp = "BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xff\xff\0\0\xff\xff\0\0\1\0\x18\0"s;
   bmp.resize(64);
-  const std::string webp("RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0/\xff\xff\xff\x0f\0\0\0\0\0\0\0\0\0", 34);
-  const std::string canvas("RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\2\0\0\0\xff\xff\xff\xff\xff\xff\0\0",
-                           32);
+  const std::string webp = "RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0/\xff\xff\xff\x0f\0\0\0\0\0\0\0\0\0"s;
+  const std::string canvas =
+      "RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\2\0\0\0\xff\xff\xff\xff\xff\xff\0\0"s;
   for (const std::string& text : {gif, bmp, webp, canvas}) {
     const ByteVector file(text.begin(), text.end());
     CAPTURE(text.substr(0, 4));

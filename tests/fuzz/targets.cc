@@ -1,0 +1,215 @@
+#include "tests/fuzz/targets.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "src/media/image.h"
+#include "src/model/spec/chat_json.h"
+#include "src/model/spec/chat_template.h"
+#include "src/model/spec/image_plan.h"
+#include "src/model/spec/model_config.h"
+#include "src/model/spec/prompt_plan.h"
+#include "src/model/spec/tokenizer.h"
+#include "src/model/weights/safetensors_header.h"
+
+namespace rserve::fuzz {
+namespace {
+
+// What must hold, in every build type.
+void Check(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+std::string_view Text(Bytes input) {
+  return {reinterpret_cast<const char*>(input.data()), input.size()};
+}
+
+// A header that plans is kept by the decoder, whatever the bytes say.
+void RunImage(Bytes input) {
+  constexpr media::ImageLimits kLimits{1 << 14};
+  const auto header = media::ReadImageHeader(input, kLimits);
+  const auto image = media::DecodeImage(input, kLimits);
+  if (!header.ok()) {
+    Check(!image.ok(), "no header, no image");
+    return;
+  }
+  Check(header->width >= 1 && header->height >= 1 &&
+            header->width * header->height <= kLimits.max_pixels,
+        "the size is within the limit");
+  if (!image.ok()) return;
+  Check(image->width == header->width && image->height == header->height,
+        "the decoder keeps the header's size");
+  Check(image->data.size() == static_cast<size_t>(header->width * header->height * 3),
+        "three bytes a pixel");
+}
+
+void RunSafetensors(Bytes input) {
+  const auto tensors = model::ParseSafetensorsHeader(input, "fuzz");
+  if (!tensors.ok()) return;
+  for (const model::TensorEntry& tensor : *tensors) {
+    Check(tensor.elements >= 0 && tensor.begin <= input.size(), "a tensor begins in the file");
+  }
+}
+
+void RunConfig(Bytes input) {
+  (void)model::ParseModelConfig(Text(input));
+  const auto processor = model::ParseImageProcessorConfig(Text(input));
+  if (processor.ok()) (void)model::PlanImage(480, 640, *processor);
+}
+
+void RunTokenizer(Bytes input) {
+  const auto tokenizer = model::Tokenizer::FromJson(Text(input));
+  if (!tokenizer.ok()) return;
+  constexpr char kText[] = "Hello, world's 12 <|im_start|> things\n\n  end";
+  const auto ids = (*tokenizer)->EncodeUserText(kText);
+  if (!ids.ok()) return;
+  for (const int32_t id : *ids) {
+    Check(id >= 0 && id < (*tokenizer)->vocab_size(), "ids are of the vocabulary");
+    Check(!(*tokenizer)->IsSpecial(id), "a user's text holds no special token");
+  }
+  Check((*tokenizer)->Decode(*ids) == kText, "the bytes come back");
+}
+
+// Of a chat: every picture in the request is in the prompt once, and only pictures make pictures.
+void RunChat(Bytes input) {
+  model::ChatJsonLimits limits;
+  limits.max_image_bytes = 1 << 12;
+  const auto chat = model::ParseChatJson(Text(input), limits);
+  if (!chat.ok()) return;
+  const auto rendered = model::RenderChat(chat->messages, {});
+  Check(rendered.ok(), "what is parsed can be rendered");
+  Check(rendered->image_parts.size() == chat->images.size(), "each picture is shown once");
+  size_t pictures = 0;
+  for (const model::PromptPart& part : rendered->parts) {
+    if (std::holds_alternative<model::ImagePart>(part)) ++pictures;
+    if (const auto* control = std::get_if<model::TemplatePart>(&part)) {
+      std::string rest = control->text;
+      for (const std::string token : {"<|im_start|>", "<|im_end|>"}) {
+        for (size_t at = rest.find(token); at != std::string::npos; at = rest.find(token)) {
+          rest.erase(at, token.size());
+        }
+      }
+      Check(rest.empty(), "control text holds nothing of the user's");
+    }
+  }
+  Check(pictures == chat->images.size(), "only pictures are placeholders");
+  for (const model::ChatImageSource& image : chat->images) {
+    Check(image.path.empty() != image.bytes.empty(), "a picture has one source");
+  }
+}
+
+// Numbers out of the input; 0 behind its end.
+class Numbers {
+ public:
+  explicit Numbers(Bytes input) : input_(input) {}
+  bool empty() const { return at_ >= input_.size(); }
+  uint64_t Take(size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) {
+      value = value << 8 | (at_ < input_.size() ? input_[at_] : 0);
+      ++at_;
+    }
+    return value;
+  }
+
+ private:
+  Bytes input_;
+  size_t at_ = 0;
+};
+
+// Sizes and text lengths to grids and M-RoPE positions.
+void RunMrope(Bytes input) {
+  Numbers numbers(input);
+  const auto factor = static_cast<int32_t>(numbers.Take(1) % 64);
+  const auto low = static_cast<int64_t>(numbers.Take(4));
+  const auto high = static_cast<int64_t>(numbers.Take(5));
+  const auto tall = static_cast<int64_t>(numbers.Take(4)) - 8;
+  const auto wide = static_cast<int64_t>(numbers.Take(4)) - 8;
+  const auto size = model::SmartResize(tall, wide, factor, low, high);
+  if (size.ok()) {
+    Check(size->height >= factor && size->width >= factor, "no side is 0");
+    Check(size->height % factor == 0 && size->width % factor == 0, "sides are whole factors");
+  }
+
+  model::ModelConfig config;
+  config.vision.spatial_merge_size = 2;
+  std::vector<model::PlannedItem> items;
+  int64_t tokens = 0;
+  while (!numbers.empty() && items.size() < 8) {
+    tokens += static_cast<int64_t>(numbers.Take(1) % 32);
+    model::PlannedItem item;
+    item.plan.grid = {1, 2 + 2 * static_cast<int32_t>(numbers.Take(1) % 16),
+                      2 + 2 * static_cast<int32_t>(numbers.Take(1) % 16)};
+    item.plan.tokens = item.plan.grid.patches() / 4;
+    item.token_begin = tokens;
+    tokens += item.plan.tokens;
+    items.push_back(item);
+  }
+  tokens += static_cast<int64_t>(numbers.Take(1) % 32);
+  int64_t delta = 0;
+  const std::vector<int32_t> positions = model::MropePositions(tokens, items, config, &delta);
+  Check(positions.size() == static_cast<size_t>(3 * tokens), "three axes");
+  int32_t last = -1;
+  for (const int32_t position : positions) {
+    Check(position >= 0 && position < tokens, "positions never run ahead of the tokens");
+    last = std::max(last, position);
+  }
+  if (tokens > 0) Check(last + 1 - tokens == delta, "the delta follows from the largest position");
+}
+
+}  // namespace
+
+const std::vector<Target>& Targets() {
+  static const std::vector<Target>* const targets = new std::vector<Target>{
+      {"jpeg",
+       RunImage,
+       {"media/corpus.bin:.jpg", "media/rgb420_progressive.jpg", "media/orientation_6.jpg"},
+       {"\xff\xd8", "\xff\xc0", "\xff\xc2", "\xff\xc4", "\xff\xda", "\xff\xd9", "\xff\xe1",
+        "Exif"}},
+      {"png",
+       RunImage,
+       {"media/corpus.bin:.png", "media/bad_metadata.png", "media/exif_after.png"},
+       {"IHDR", "PLTE", "tRNS", "IDAT", "IEND", "eXIf", "iCCP", "zTXt"}},
+      {"webp",
+       RunImage,
+       {"media/corpus.bin:.webp"},
+       {"RIFF", "WEBP", "VP8 ", "VP8L", "VP8X", "ANIM", "ANMF", "ALPH", "EXIF"}},
+      {"gif", RunImage, {"media/corpus.bin:.gif"}, {"GIF89a", "\x21\xf9\x04", ",", ";"}},
+      {"bmp", RunImage, {"media/corpus.bin:.bmp"}, {"BM"}},
+      {"safetensors",
+       RunSafetensors,
+       {"corpus/safetensors"},
+       {"\"dtype\"", "\"shape\"", "\"data_offsets\"", "F32", "BF16", "__metadata__", "[", "]", "{",
+        "}", "0", "18446744073709551616", "4294967296", "-1"}},
+      {"config",
+       RunConfig,
+       {"corpus/config.json", "corpus/preprocessor.json"},
+       {"null", "0", "-1", "1e308", "true", "\"", "{", "}", "[", "]", "9223372036854775808"}},
+      {"tokenizer",
+       RunTokenizer,
+       {"corpus/tokenizer.json"},
+       {"\"model\"", "\"vocab\"", "\"merges\"", "\"added_tokens\"", "\"special\"", "true", "false",
+        "null", "NFC", "ByteLevel", "Split", "\\u0120", "{", "}", "[", "]", "999999999"}},
+      {"chat",
+       RunChat,
+       {"corpus/chat_text.json", "corpus/chat_images.json", "corpus/chat_forged.json"},
+       {"<|im_start|>", "<|im_end|>", "<|image_pad|>", "\"role\"", "\"content\"", "image_url",
+        "data:image/png;base64,", "system", "user", "assistant", "\\u0000", "{", "}", "[", "]"}},
+      {"mrope", RunMrope, {"corpus/mrope"}, {}},
+  };
+  return *targets;
+}
+
+const Target* FindTarget(std::string_view name) {
+  for (const Target& target : Targets()) {
+    if (name == target.name) return &target;
+  }
+  return nullptr;
+}
+
+}  // namespace rserve::fuzz
