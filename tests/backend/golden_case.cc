@@ -153,6 +153,10 @@ Pipeline::Pipeline(const GoldenCase& golden, const std::vector<int32_t>& cuts, c
   }
 }
 
+Pipeline::Pipeline(const GoldenCase& golden, cpu::KvGeometry kv,
+                   std::vector<std::unique_ptr<backend::StageBackend>> stages)
+    : golden_(golden), kv_(kv), pool_(1, {}), stages_(std::move(stages)) {}
+
 void Pipeline::Poison() {
   Prompt prompt;
   const int64_t tokens = int64_t{kv_.num_blocks} * kv_.block_tokens;

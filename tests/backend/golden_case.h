@@ -65,6 +65,9 @@ class Pipeline {
   // `cuts`: layers at which a new stage begins.
   Pipeline(const GoldenCase& golden, const std::vector<int32_t>& cuts, cpu::KvGeometry kv,
            int threads);
+  // Over stages that were made elsewhere.
+  Pipeline(const GoldenCase& golden, cpu::KvGeometry kv,
+           std::vector<std::unique_ptr<backend::StageBackend>> stages);
 
   // Fills caches and scratch with NaN.
   void Poison();

@@ -1,0 +1,326 @@
+// The vision tower on a device: patches to embedding rows.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/activation/activation_cuda.h"
+#include "kernels/attention/attention_cuda.h"
+#include "kernels/attention/attention_plan.h"
+#include "kernels/convert/convert_cuda.h"
+#include "kernels/rmsnorm/rmsnorm_cuda.h"
+#include "kernels/rotary/rotary.h"
+#include "kernels/rotary/rotary_cuda.h"
+#include "src/backend/cuda/carver.h"
+#include "src/backend/cuda/loaded_model.h"
+#include "src/backend/cuda/queue.h"
+#include "src/backend/cuda/staging.h"
+#include "src/backend/plan/vision_plan.h"
+
+namespace rserve::cuda {
+
+namespace {
+
+namespace kc = kernels::cuda;
+
+// The merger's norm has the reference's fixed epsilon, as the blocks' norms have.
+constexpr float kVisionNormEps = 1e-6f;
+
+class CudaEncoder final : public backend::EncoderBackend {
+ public:
+  CudaEncoder(std::shared_ptr<const LoadedModel> model, const EncoderLimits& limits)
+      : model_(std::move(model)),
+        config_(model_->config().vision),
+        limits_(limits),
+        hidden_(Padded(config_.hidden_size)),
+        head_(Padded(config_.head_dim())),
+        inter_(Padded(config_.intermediate_size)),
+        pairs_(config_.head_dim() / 2) {}
+
+  absl::Status Init(const RoleOptions& options) {
+    if (limits_.max_patches < config_.merge_unit()) {
+      return absl::InvalidArgumentError(absl::StrCat("max_patches ", limits_.max_patches,
+                                                     " is below one cell of ", config_.merge_unit(),
+                                                     " patches"));
+    }
+    Device* device = model_->device();
+    if (absl::Status s = timeline_.Init(device, options.deterministic); !s.ok()) return s;
+    Carver count(nullptr);
+    LayOut(&count);
+    auto memory = Memory::Make(device, Memory::Kind::kDevice, count.bytes());
+    if (!memory.ok()) return memory.status();
+    memory_ = *std::move(memory);
+    Carver carve(memory_.data());
+    LayOut(&carve);
+    // Patches in, embeddings out, never at the same time.
+    const int64_t floats = std::max(limits_.max_patches * config_.patch_dim(),
+                                    Cells(limits_.max_patches) * config_.out_hidden_size);
+    auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
+    if (!pinned.ok()) return pinned.status();
+    pinned_ = *std::move(pinned);
+    // Maps, positions and the plans of both attentions: at most a window or frame a patch.
+    const int64_t patch_bytes =
+        4 + 2 * 4 + 4 + 2 * int64_t{sizeof(kc::AttentionSegment) + sizeof(kc::AttentionTile)};
+    if (absl::Status s =
+            staging_.Init(device, limits_.max_patches * patch_bytes + 16 * 16 + pairs_ * 8);
+        !s.ok()) {
+      return s;
+    }
+    // The angle of pair i: the patch's row in the first half of the pairs, its column in the
+    // second.
+    const int64_t half = pairs_ / 2;
+    std::vector<float> inverse(static_cast<size_t>((pairs_ + 1) / 2));
+    kernels::InverseFrequencies(10000.0, pairs_, inverse.data());
+    for (int64_t i = 0; i < pairs_; ++i) {
+      axis_.push_back(i < half ? 0 : 1);
+      inverse_.push_back(inverse[static_cast<size_t>(half == 0 ? 0 : i % half)]);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Encode(absl::Span<const backend::EncodeUnit> units) override {
+    for (size_t i = 0; i < units.size(); ++i) {
+      const auto unit = static_cast<int64_t>(i);
+      if (absl::Status s = backend::CheckGrid(units[i].grid, unit, config_); !s.ok()) return s;
+      if (units[i].patches == nullptr || units[i].embeddings == nullptr) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("unit ", unit, ": patches or embeddings is null"));
+      }
+      if (units[i].grid.patches() > limits_.max_patches) {
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "unit ", unit, " has ", units[i].grid.patches(), " patches; the encoder has room for ",
+            limits_.max_patches, " (max_patches)"));
+      }
+    }
+    for (size_t first = 0; first < units.size();) {
+      size_t end = first;
+      int64_t patches = 0;
+      while (end < units.size() && patches + units[end].grid.patches() <= limits_.max_patches) {
+        patches += units[end].grid.patches();
+        ++end;
+      }
+      if (absl::Status s = EncodeTogether(units.subspan(first, end - first), patches); !s.ok())
+        return s;
+      first = end;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // An attention's segments and tiles on the device.
+  struct Plan {
+    std::vector<kc::AttentionSegment> segments;
+    std::vector<kc::AttentionTile> tiles;
+    const kc::AttentionSegment* device_segments = nullptr;
+    const kc::AttentionTile* device_tiles = nullptr;
+  };
+
+  int64_t Cells(int64_t patches) const { return patches / config_.merge_unit(); }
+
+  void LayOut(Carver* carver) {
+    const int64_t rows = limits_.max_patches, cells = Cells(rows);
+    raw_ = carver->Take<float>(
+        std::max(rows * config_.patch_dim(), cells * int64_t{config_.out_hidden_size}));
+    patches_ = carver->Take<Bf16>(rows * Padded(config_.patch_dim()));
+    x_ = carver->Take<Bf16>(rows * hidden_);
+    normed_ = carver->Take<Bf16>(rows * std::max(hidden_, config_.num_heads * head_));
+    qkv_ = carver->Take<Bf16>(rows * 3 * config_.num_heads * head_);
+    gate_up_ = carver->Take<Bf16>(rows * 2 * inter_);
+    act_ = carver->Take<Bf16>(rows * inter_);
+    merged_ = carver->Take<Bf16>(cells * Padded(hidden_ * config_.merge_unit()));
+    out_ = carver->Take<Bf16>(cells * Padded(config_.out_hidden_size));
+    cosine_ = carver->Take<float>(rows * pairs_);
+    sine_ = carver->Take<float>(rows * pairs_);
+  }
+
+  absl::Status EncodeTogether(absl::Span<const backend::EncodeUnit> units, int64_t rows) {
+    Queue queue(&timeline_);
+    if (absl::Status s = SendInputs(units, &queue); !s.ok()) return s;
+
+    const int64_t patch_dim = config_.patch_dim();
+    queue.Launch(kc::RowsToBf16, {raw_, patch_dim, source_rows_, patches_, Padded(patch_dim), rows,
+                                  patch_dim, Padded(patch_dim)});
+    queue.Launch(kc::Angles,
+                 {positions_, rows, device_axis_, device_inverse_, cosine_, sine_, rows, pairs_});
+    queue.Product(model_->vision.patch_embed.Args(rows, patches_, Padded(patch_dim), x_, hidden_));
+    for (size_t i = 0; i < model_->vision.blocks.size(); ++i) {
+      const auto& full = config_.fullatt_block_indexes;
+      const bool whole = std::find(full.begin(), full.end(), static_cast<int32_t>(i)) != full.end();
+      RunBlock(model_->vision.blocks[i], whole ? frames_ : windows_, rows, &queue);
+    }
+
+    Norm(model_->vision.merger_norm, rows, &queue);
+    // The patches of a cell are neighbours: their rows are one row of the merger.
+    const int64_t cells = Cells(rows), unit_width = hidden_ * config_.merge_unit();
+    const Matrix& fc1 = model_->vision.merger_fc1;
+    const Matrix& fc2 = model_->vision.merger_fc2;
+    queue.Product(fc1.Args(cells, normed_, unit_width, merged_, fc1.n));
+    queue.Launch(kc::Gelu, {merged_, fc1.n, merged_, fc1.n, cells, fc1.n});
+    queue.Product(fc2.Args(cells, merged_, fc1.n, out_, fc2.n));
+    const int64_t width = config_.out_hidden_size;
+    queue.Launch(kc::RowsToF32, {out_, fc2.n, target_rows_, raw_, width, cells, width});
+    queue.Copy(pinned_.data(), raw_, cells * width * int64_t{sizeof(float)});
+    if (absl::Status s = queue.Finish(); !s.ok()) return s;
+
+    const auto* from = static_cast<const float*>(pinned_.data());
+    for (const backend::EncodeUnit& unit : units) {
+      const int64_t floats = Cells(unit.grid.patches()) * width;
+      std::copy_n(from, floats, unit.embeddings);
+      from += floats;
+    }
+    return absl::OkStatus();
+  }
+
+  // Patches, maps, positions and plans.
+  absl::Status SendInputs(absl::Span<const backend::EncodeUnit> units, Queue* queue) {
+    plan_.Clear();
+    std::vector<int64_t> first_patch;
+    int64_t patches = 0;
+    auto* pinned = static_cast<float*>(pinned_.data());
+    for (size_t i = 0; i < units.size(); ++i) {
+      plan_.Append(units[i].grid, static_cast<int32_t>(i), config_);
+      first_patch.push_back(patches);
+      std::copy_n(units[i].patches, units[i].grid.patches() * config_.patch_dim(),
+                  pinned + patches * config_.patch_dim());
+      patches += units[i].grid.patches();
+    }
+    queue->Copy(raw_, pinned, patches * config_.patch_dim() * int64_t{sizeof(float)});
+
+    source_.clear();
+    target_.clear();
+    places_.assign(plan_.rows.size() * 2, 0);
+    for (size_t r = 0; r < plan_.rows.size(); ++r) {
+      const backend::VisionPlan::Row& row = plan_.rows[r];
+      source_.push_back(
+          static_cast<int32_t>(first_patch[static_cast<size_t>(row.unit)] + row.source));
+      places_[r] = row.y;
+      places_[plan_.rows.size() + r] = row.x;
+    }
+    for (const backend::VisionPlan::Cell& cell : plan_.cells) {
+      target_.push_back(
+          static_cast<int32_t>(Cells(first_patch[static_cast<size_t>(cell.unit)]) + cell.target));
+    }
+    staging_.Clear();
+    source_rows_ = staging_.Put(source_);
+    target_rows_ = staging_.Put(target_);
+    positions_ = staging_.Put(places_);
+    device_axis_ = staging_.Put(axis_);
+    device_inverse_ = staging_.Put(inverse_);
+    PutPlan(plan_.windows, &windows_);
+    PutPlan(plan_.frames, &frames_);
+    return staging_.Send(queue);
+  }
+
+  void PutPlan(const std::vector<backend::Segment>& segments, Plan* plan) {
+    plan->segments.clear();
+    for (const backend::Segment& s : segments) {
+      const auto rows = static_cast<int32_t>(s.count);
+      plan->segments.push_back({s.begin, rows, rows, s.begin});
+    }
+    kc::PlanAttention(plan->segments, 1, false, &plan->tiles);
+    plan->device_segments = staging_.Put(plan->segments);
+    plan->device_tiles = staging_.Put(plan->tiles);
+  }
+
+  void Norm(const Bf16* weight, int64_t rows, Queue* queue) {
+    kc::RmsNormArgs args;
+    args.x = x_;
+    args.x_stride = hidden_;
+    args.weight = weight;
+    args.y = normed_;
+    args.y_stride = hidden_;
+    args.rows = rows;
+    args.width = config_.hidden_size;
+    args.padded_width = hidden_;
+    args.eps = kVisionNormEps;
+    queue->Launch(kc::RmsNorm, args);
+  }
+
+  void RunBlock(const Block& block, const Plan& plan, int64_t rows, Queue* queue) {
+    const int64_t heads = config_.num_heads, width = heads * head_;
+    Norm(block.norm1, rows, queue);
+    queue->Product(block.qkv.Args(rows, normed_, hidden_, qkv_, 3 * width));
+    queue->Launch(kc::Rotary, {qkv_, 3 * width, 2 * heads, head_, config_.head_dim(), cosine_,
+                               sine_, rows});  // query heads, then key heads
+    kc::AttentionArgs attend;
+    attend.q = qkv_;
+    attend.k = qkv_ + width;
+    attend.v = qkv_ + 2 * width;
+    attend.q_stride = attend.kv_stride = 3 * width;
+    attend.out = normed_;  // whose norm has been used up
+    attend.out_stride = width;
+    attend.head_stride = head_;
+    attend.head_dim = static_cast<int32_t>(head_);
+    attend.kv_heads = config_.num_heads;
+    attend.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim()));
+    attend.segments = plan.device_segments;
+    attend.tiles = plan.device_tiles;
+    attend.num_tiles = static_cast<int64_t>(plan.tiles.size());
+    queue->Launch(kc::AttendSegments, attend);
+    ProductArgs proj = block.proj.Args(rows, normed_, width, x_, hidden_);
+    proj.residual = x_;
+    queue->Product(proj);
+
+    Norm(block.norm2, rows, queue);
+    queue->Product(block.gate_up.Args(rows, normed_, hidden_, gate_up_, 2 * inter_));
+    queue->Launch(kc::SwiGlu,
+                  {gate_up_, gate_up_ + inter_, 2 * inter_, act_, inter_, rows, inter_});
+    ProductArgs down = block.down.Args(rows, act_, inter_, x_, hidden_);
+    down.residual = x_;
+    queue->Product(down);
+  }
+
+  const std::shared_ptr<const LoadedModel> model_;
+  const model::VisionConfig& config_;
+  const EncoderLimits limits_;
+  const int64_t hidden_, head_, inter_;  // padded
+  const int64_t pairs_;                  // rotated pairs of a head
+  std::vector<int32_t> axis_;            // [pairs]
+  std::vector<float> inverse_;
+
+  Memory memory_, pinned_;
+  Staging staging_;
+  float* raw_ = nullptr;     // patches as they came; later embeddings as they go
+  Bf16* patches_ = nullptr;  // [rows][patch_dim], in window order
+  Bf16* x_ = nullptr;        // [rows][hidden], the residual stream
+  Bf16* normed_ = nullptr;   // [rows][hidden]; attention's output
+  Bf16* qkv_ = nullptr;      // [rows][3][heads][head]
+  Bf16* gate_up_ = nullptr;  // [rows][2][inter]
+  Bf16* act_ = nullptr;      // [rows][inter]
+  Bf16* merged_ = nullptr;   // [cells][merge_unit * hidden]
+  Bf16* out_ = nullptr;      // [cells][out_hidden]
+  float* cosine_ = nullptr;  // [rows][pairs]
+  float* sine_ = nullptr;
+
+  // Of one batch; the pointers lead into the staging's device memory.
+  backend::VisionPlan plan_;
+  std::vector<int32_t> source_, target_, places_;
+  Plan windows_, frames_;
+  const int32_t* source_rows_ = nullptr;
+  const int32_t* target_rows_ = nullptr;
+  const int32_t* positions_ = nullptr;  // [2][rows]
+  const int32_t* device_axis_ = nullptr;
+  const float* device_inverse_ = nullptr;
+
+  // Last: its work ends before the memory goes.
+  Timeline timeline_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeCudaEncoder(
+    std::shared_ptr<const CudaModel> model, const EncoderLimits& limits,
+    const RoleOptions& options) {
+  auto loaded = std::static_pointer_cast<const LoadedModel>(std::move(model));
+  if (!loaded->loaded().vision) {
+    return absl::FailedPreconditionError("the model was loaded without its vision tower");
+  }
+  auto encoder = std::make_unique<CudaEncoder>(std::move(loaded), limits);
+  if (absl::Status s = encoder->Init(options); !s.ok()) return s;
+  return encoder;
+}
+
+}  // namespace rserve::cuda

@@ -1,0 +1,445 @@
+// One pipeline stage of the language model on a device, over a micro-batch.
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/activation/activation_cuda.h"
+#include "kernels/attention/attention_cuda.h"
+#include "kernels/attention/attention_plan.h"
+#include "kernels/convert/convert_cuda.h"
+#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/kv_write/kv_write_cuda.h"
+#include "kernels/rmsnorm/rmsnorm_cuda.h"
+#include "kernels/rotary/rotary.h"
+#include "kernels/rotary/rotary_cuda.h"
+#include "src/backend/cuda/carver.h"
+#include "src/backend/cuda/loaded_model.h"
+#include "src/backend/cuda/queue.h"
+#include "src/backend/cuda/staging.h"
+#include "src/backend/plan/stage_check.h"
+
+namespace rserve::cuda {
+
+namespace {
+
+namespace kc = kernels::cuda;
+using backend::StageEntry;
+using backend::StageWork;
+
+// Rows of the SwiGLU's inner activations held at a time: enough for products to run at full speed.
+constexpr int64_t kMlpRows = 4096;
+
+class CudaStage final : public backend::StageBackend {
+ public:
+  CudaStage(std::shared_ptr<const LoadedModel> model, LayerRange layers, const KvGeometry& kv,
+            const StageLimits& limits, std::unique_ptr<Collective> collective)
+      : model_(std::move(model)),
+        config_(model_->config().text),
+        shard_(model_->shard()),
+        collective_(std::move(collective)),
+        layers_(layers),
+        kv_(kv),
+        limits_(limits),
+        role_{layers.begin == 0, layers.end == config_.num_layers},
+        hidden_(Padded(config_.hidden_size)),
+        head_(Padded(config_.head_dim)),
+        inter_(Padded(shard_.inter.count)),
+        vocab_(Padded(shard_.vocab.count)),
+        qkv_width_((shard_.heads.count + 2 * shard_.kv_heads.count) * head_),
+        attention_width_(shard_.heads.count * head_),
+        pairs_(config_.head_dim / 2) {}
+
+  absl::Status Init(const RoleOptions& options) {
+    if (absl::Status s = CheckSizes(); !s.ok()) return s;
+    Device* device = model_->device();
+    if (absl::Status s = timeline_.Init(device, options.deterministic); !s.ok()) return s;
+    Carver count(nullptr);
+    LayOut(&count);
+    auto memory = Memory::Make(device, Memory::Kind::kDevice, count.bytes());
+    if (!memory.ok()) return memory.status();
+    memory_ = *std::move(memory);
+    Carver carve(memory_.data());
+    LayOut(&carve);
+    auto cache = Memory::Make(device, Memory::Kind::kDevice,
+                              (layers_.end - layers_.begin) * layer_cache_ * int64_t{sizeof(Bf16)});
+    if (!cache.ok()) return cache.status();
+    cache_ = *std::move(cache);
+    const int64_t floats = std::max(limits_.max_tokens * config_.hidden_size,
+                                    role_.last ? limits_.max_logit_rows * shard_.vocab.count : 0);
+    auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
+    if (!pinned.ok()) return pinned.status();
+    pinned_ = *std::move(pinned);
+    // A token: slot, source, item, three positions, a logits row; the block tables of all entries
+    // together are as long as the cache where no block is shared, and an entry longer at most.
+    const int64_t tiles =
+        (limits_.max_tokens * Group() / kc::kAttentionTileRows) + limits_.max_entries;
+    const int64_t bytes = limits_.max_tokens * (8 + 4 + int64_t{sizeof(kc::ItemRows)} + 3 * 4 + 4) +
+                          limits_.max_entries * int64_t{sizeof(kc::AttentionSegment)} +
+                          tiles * int64_t{sizeof(kc::AttentionTile)} +
+                          int64_t{kv_.num_blocks} * 4 * 2 + pairs_ * 8 + 16 * 16;
+    if (absl::Status s = staging_.Init(device, bytes); !s.ok()) return s;
+
+    std::vector<float> inverse(static_cast<size_t>(pairs_));
+    kernels::InverseFrequencies(config_.rope_theta, config_.head_dim, inverse.data());
+    inverse_ = std::move(inverse);
+    for (size_t section = 0; section < config_.mrope_section.size(); ++section) {
+      axis_.insert(axis_.end(), static_cast<size_t>(config_.mrope_section[section]),
+                   static_cast<int32_t>(section % 3));
+    }
+    axis_.resize(static_cast<size_t>(pairs_), 0);
+    return absl::OkStatus();
+  }
+
+  absl::Status Forward(const StageWork& work) override {
+    if (absl::Status s = backend::CheckStageWork(work, config_, kv_, role_); !s.ok()) return s;
+    const auto entries = static_cast<int64_t>(work.entries.size());
+    if (work.total_tokens > limits_.max_tokens || entries > limits_.max_entries) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("a micro-batch of ", work.total_tokens, " tokens in ", entries,
+                       " entries; the stage has room for ", limits_.max_tokens, " (max_tokens) in ",
+                       limits_.max_entries, " (max_entries)"));
+    }
+    if (work.total_tokens == 0) return absl::OkStatus();
+    Queue queue(&timeline_);
+    if (absl::Status s = SendInputs(work, &queue); !s.ok()) return s;
+    Input(work, &queue);
+    for (int32_t i = layers_.begin; i < layers_.end; ++i) {
+      RunLayer(model_->layer(i), i - layers_.begin, work.total_tokens, &queue);
+    }
+    if (Parallel()) {
+      // The last sum; its norm is nobody's.
+      Norm(x_, partial_, model_->layer(layers_.end - 1).norm2, work.total_tokens, &queue);
+    }
+    if (role_.last) return Logits(work, &queue);
+
+    const int64_t rows = work.total_tokens, width = config_.hidden_size;
+    queue.Launch(kc::RowsToF32, {x_, hidden_, nullptr, raw_, width, rows, width});
+    queue.Copy(pinned_.data(), raw_, rows * width * int64_t{sizeof(float)});
+    if (absl::Status s = queue.Finish(); !s.ok()) return s;
+    std::copy_n(static_cast<const float*>(pinned_.data()), rows * width, work.hidden_out);
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t Group() const { return shard_.heads.count / shard_.kv_heads.count; }
+  bool Parallel() const { return model_->loaded().ranks > 1; }
+
+  absl::Status CheckSizes() {
+    const LoadOptions& loaded = model_->loaded();
+    if (layers_.end <= layers_.begin || layers_.begin < loaded.layers.begin ||
+        layers_.end > loaded.layers.end) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("layers ", layers_.begin, " .. ", layers_.end, " are not a part of the ",
+                       loaded.layers.begin, " .. ", loaded.layers.end, " that were loaded"));
+    }
+    if (Parallel() != (collective_ != nullptr)) {
+      return absl::InvalidArgumentError(absl::StrCat("a stage of ", loaded.ranks, " ranks ",
+                                                     Parallel() ? "needs a" : "has no",
+                                                     " collective"));
+    }
+    if (kv_.num_blocks < 1 || kv_.block_tokens < 1 || limits_.max_tokens < 1 ||
+        limits_.max_entries < 1 || limits_.max_logit_rows < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("num_blocks ", kv_.num_blocks, ", block_tokens ", kv_.block_tokens,
+                       ", max_tokens ", limits_.max_tokens, ", max_entries ", limits_.max_entries,
+                       " and max_logit_rows ", limits_.max_logit_rows, " must be at least 1"));
+    }
+    bool overflow = __builtin_mul_overflow(2 * head_ * shard_.kv_heads.count,
+                                           int64_t{kv_.block_tokens}, &layer_cache_);
+    overflow |= __builtin_mul_overflow(layer_cache_, int64_t{kv_.num_blocks}, &layer_cache_);
+    int64_t bytes = 0;
+    overflow |= __builtin_mul_overflow(
+        layer_cache_, (layers_.end - layers_.begin) * int64_t{sizeof(Bf16)}, &bytes);
+    if (overflow) {
+      return absl::ResourceExhaustedError(absl::StrCat("no memory for a KV cache of ",
+                                                       kv_.num_blocks, " blocks (num_blocks) of ",
+                                                       kv_.block_tokens, " tokens (block_tokens)"));
+    }
+    return absl::OkStatus();
+  }
+
+  void LayOut(Carver* carver) {
+    const int64_t rows = limits_.max_tokens;
+    const int64_t logits = role_.last ? limits_.max_logit_rows : 0;
+    raw_ = carver->Take<float>(rows * config_.hidden_size);
+    items_ = carver->Take<Bf16>(role_.first ? rows * hidden_ : 0);
+    x_ = carver->Take<Bf16>(rows * hidden_);
+    normed_ = carver->Take<Bf16>(std::max(rows, logits) * hidden_);
+    qkv_ = carver->Take<Bf16>(rows * qkv_width_);
+    attention_ = carver->Take<Bf16>(rows * attention_width_);
+    gate_up_ = carver->Take<Bf16>(std::min(rows, kMlpRows) * 2 * inter_);
+    act_ = carver->Take<Bf16>(std::min(rows, kMlpRows) * inter_);
+    partial_ = carver->Take<Bf16>(Parallel() ? rows * hidden_ : 0);
+    cosine_ = carver->Take<float>(rows * pairs_);
+    sine_ = carver->Take<float>(rows * pairs_);
+    logits_ = carver->Take<float>(logits * vocab_);
+    gathered_ = carver->Take<Bf16>(logits * hidden_);
+  }
+
+  // Rows of f32 that come from outside - items on the first stage, hidden states on the others -
+  // and the tables of the micro-batch.
+  absl::Status SendInputs(const StageWork& work, Queue* queue) {
+    const int64_t width = config_.hidden_size;
+    auto* pinned = static_cast<float*>(pinned_.data());
+    slots_.clear();
+    sources_.clear();
+    item_rows_.clear();
+    table_.clear();
+    segments_.clear();
+    last_rows_.clear();
+    for (auto& axis : axes_) axis.clear();
+    int64_t row = 0, outside = 0;
+    for (const StageEntry& e : work.entries) {
+      segments_.push_back({row, static_cast<int32_t>(e.count), static_cast<int32_t>(e.begin),
+                           static_cast<int64_t>(table_.size())});
+      const int64_t blocks = (e.begin + e.count + kv_.block_tokens - 1) / kv_.block_tokens;
+      table_.insert(table_.end(), e.kv_blocks.begin(), e.kv_blocks.begin() + blocks);
+      for (int64_t t = e.begin; t < e.begin + e.count; ++t) {
+        const int64_t block = e.kv_blocks[static_cast<size_t>(t / kv_.block_tokens)];
+        slots_.push_back(block * kv_.block_tokens + t % kv_.block_tokens);
+      }
+      for (size_t axis = 0; axis < 3; ++axis) {
+        axes_[axis].insert(axes_[axis].end(), e.positions[axis], e.positions[axis] + e.count);
+      }
+      if (role_.first) {
+        sources_.insert(sources_.end(), e.token_ids, e.token_ids + e.count);
+        for (const backend::EmbeddingSlice& slice : e.embeddings) {
+          if (slice.rows == 0) continue;
+          const int64_t begin = row + slice.token_begin - e.begin;
+          std::copy_n(slice.data, slice.rows * width, pinned + outside * width);
+          std::fill_n(sources_.begin() + begin, slice.rows,
+                      -1 - static_cast<int32_t>(item_rows_.size()));
+          item_rows_.push_back({items_ + outside * hidden_, begin});
+          outside += slice.rows;
+        }
+      }
+      row += e.count;
+      if (e.want_logits) last_rows_.push_back(static_cast<int32_t>(row - 1));
+    }
+    if (!role_.first) {
+      outside = work.total_tokens;
+      std::copy_n(work.hidden_in, outside * width, pinned);
+    }
+    queue->Copy(raw_, pinned, outside * width * int64_t{sizeof(float)});
+    outside_rows_ = outside;
+
+    kc::PlanAttention(segments_, static_cast<int32_t>(Group()), true, &tiles_);
+    staging_.Clear();
+    device_.slots = staging_.Put(slots_);
+    device_.segments = staging_.Put(segments_);
+    device_.items = staging_.Put(item_rows_);
+    device_.sources = staging_.Put(sources_);
+    device_.table = staging_.Put(table_);
+    device_.tiles = staging_.Put(tiles_);
+    positions_.clear();
+    for (const auto& axis : axes_) positions_.insert(positions_.end(), axis.begin(), axis.end());
+    device_.positions = staging_.Put(positions_);
+    device_.axis = staging_.Put(axis_);
+    device_.inverse = staging_.Put(inverse_);
+    return staging_.Send(queue);
+  }
+
+  void Input(const StageWork& work, Queue* queue) {
+    const int64_t rows = work.total_tokens, width = config_.hidden_size;
+    queue->Launch(kc::Angles, {device_.positions, rows, device_.axis, device_.inverse, cosine_,
+                               sine_, rows, pairs_});
+    queue->Launch(kc::RowsToBf16, {raw_, width, nullptr, role_.first ? items_ : x_, hidden_,
+                                   outside_rows_, width, hidden_});
+    if (!role_.first) return;
+    queue->Launch(kc::Embedding, {model_->text.embedding, hidden_, device_.sources, device_.items,
+                                  hidden_, x_, hidden_, rows, hidden_});
+  }
+
+  // The norm of x, or of x + delta, which then becomes x.
+  void Norm(Bf16* x, const Bf16* delta, const Bf16* weight, int64_t rows, Queue* queue) {
+    kc::RmsNormArgs args;
+    args.x = x;
+    args.x_stride = hidden_;
+    args.delta = delta;
+    args.delta_stride = hidden_;
+    args.sum = delta == nullptr ? nullptr : x;
+    args.sum_stride = hidden_;
+    args.weight = weight;
+    args.y = normed_;
+    args.y_stride = hidden_;
+    args.rows = rows;
+    args.width = config_.hidden_size;
+    args.padded_width = hidden_;
+    args.eps = config_.rms_norm_eps;
+    queue->Launch(kc::RmsNorm, args);
+  }
+
+  // x += the product, or its share of the product into `partial_`, for `Reduce`.
+  void Add(ProductArgs product, int64_t begin, Queue* queue) {
+    if (Parallel()) {
+      product.y = partial_ + begin * hidden_;
+    } else {
+      product.y = x_ + begin * hidden_;
+      product.residual = product.y;
+    }
+    queue->Product(product);
+  }
+  void Reduce(int64_t rows, Queue* queue) {
+    if (Parallel()) queue->AllReduce(collective_.get(), partial_, rows * hidden_);
+  }
+
+  void RunLayer(const Block& layer, int64_t index, int64_t rows, Queue* queue) {
+    // What the layer before has left to be added.
+    Norm(x_, Parallel() && index > 0 ? partial_ : nullptr, layer.norm1, rows, queue);
+    queue->Product(layer.qkv.Args(rows, normed_, hidden_, qkv_, qkv_width_));
+    queue->Launch(kc::Rotary, {qkv_, qkv_width_, shard_.heads.count + shard_.kv_heads.count, head_,
+                               config_.head_dim, cosine_, sine_, rows});
+    Attend(index, rows, queue);
+    Add(layer.proj.Args(rows, attention_, attention_width_, nullptr, hidden_), 0, queue);
+    Reduce(rows, queue);
+
+    Norm(x_, Parallel() ? partial_ : nullptr, layer.norm2, rows, queue);
+    for (int64_t begin = 0; begin < rows; begin += kMlpRows) {
+      const int64_t count = std::min(kMlpRows, rows - begin);
+      queue->Product(
+          layer.gate_up.Args(count, normed_ + begin * hidden_, hidden_, gate_up_, 2 * inter_));
+      queue->Launch(kc::SwiGlu,
+                    {gate_up_, gate_up_ + inter_, 2 * inter_, act_, inter_, count, inter_});
+      Add(layer.down.Args(count, act_, inter_, nullptr, hidden_), begin, queue);
+    }
+    Reduce(rows, queue);
+  }
+
+  // All of the micro-batch is in the cache before any of it attends.
+  void Attend(int64_t layer, int64_t rows, Queue* queue) {
+    Bf16* cache = static_cast<Bf16*>(cache_.data()) + layer * layer_cache_;
+    kc::KvWriteArgs write;
+    write.k = qkv_ + attention_width_;
+    write.v = write.k + shard_.kv_heads.count * head_;
+    write.stride = qkv_width_;
+    write.head_stride = head_;
+    write.kv_heads = shard_.kv_heads.count;
+    write.slots = device_.slots;
+    write.cache = cache;
+    write.block_tokens = kv_.block_tokens;
+    write.rows = rows;
+    queue->Launch(kc::KvWrite, write);
+    kc::AttentionArgs attend;
+    attend.q = qkv_;
+    attend.q_stride = qkv_width_;
+    attend.out = attention_;
+    attend.out_stride = attention_width_;
+    attend.head_stride = head_;
+    attend.head_dim = static_cast<int32_t>(head_);
+    attend.kv_heads = static_cast<int32_t>(shard_.kv_heads.count);
+    attend.group = static_cast<int32_t>(Group());
+    attend.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+    attend.segments = device_.segments;
+    attend.tiles = device_.tiles;
+    attend.num_tiles = static_cast<int64_t>(tiles_.size());
+    attend.cache = cache;
+    attend.cache_stride = head_;
+    attend.block_table = device_.table;
+    attend.block_tokens = kv_.block_tokens;
+    queue->Launch(kc::AttendPaged, attend);
+  }
+
+  // The final norm and the head, for the last rows of the entries that want logits only.
+  absl::Status Logits(const StageWork& work, Queue* queue) {
+    size_t entry = 0;
+    const auto wanted = static_cast<int64_t>(last_rows_.size());
+    for (int64_t begin = 0; begin < wanted; begin += limits_.max_logit_rows) {
+      const int64_t rows = std::min(limits_.max_logit_rows, wanted - begin);
+      for (int64_t i = 0; i < rows; ++i) {
+        const int64_t row = last_rows_[static_cast<size_t>(begin + i)];
+        queue->Copy(gathered_ + i * hidden_, x_ + row * hidden_, hidden_ * int64_t{sizeof(Bf16)});
+      }
+      Norm(gathered_, nullptr, model_->text.norm, rows, queue);
+      const Matrix& matrix = model_->text.head;
+      ProductArgs head = matrix.Args(rows, normed_, hidden_, nullptr, vocab_);
+      head.y_f32 = logits_;
+      queue->Product(head);
+      const int64_t vocab = shard_.vocab.count;
+      for (int64_t i = 0; i < rows; ++i) {
+        queue->Copy(static_cast<float*>(pinned_.data()) + i * vocab, logits_ + i * vocab_,
+                    vocab * int64_t{sizeof(float)});
+      }
+      if (absl::Status s = queue->Finish(); !s.ok()) return s;
+      const auto* from = static_cast<const float*>(pinned_.data());
+      for (int64_t i = 0; i < rows; ++entry) {
+        const StageEntry& e = work.entries[entry];
+        if (!e.want_logits) continue;
+        std::copy_n(from + i * vocab, vocab, e.logits + shard_.vocab.begin);
+        ++i;
+      }
+    }
+    return queue->Finish();
+  }
+
+  const std::shared_ptr<const LoadedModel> model_;
+  const model::TextConfig& config_;
+  const TextShard& shard_;
+  const std::unique_ptr<Collective> collective_;
+  const LayerRange layers_;
+  const KvGeometry kv_;
+  const StageLimits limits_;
+  const backend::StageRole role_;
+  const int64_t hidden_, head_, inter_, vocab_;  // padded
+  const int64_t qkv_width_;                      // query heads, key heads, value heads
+  const int64_t attention_width_;                // query heads
+  const int64_t pairs_;                          // rotated pairs of a head
+  int64_t layer_cache_ = 0;                      // elements of one layer's cache
+  std::vector<int32_t> axis_;                    // [pairs]
+  std::vector<float> inverse_;
+
+  Memory memory_, cache_, pinned_;
+  Staging staging_;
+  float* raw_ = nullptr;       // [rows][hidden], unpadded: what comes from outside and goes out
+  Bf16* items_ = nullptr;      // [rows][hidden], of the items (first stage)
+  Bf16* x_ = nullptr;          // [rows][hidden], the residual stream
+  Bf16* normed_ = nullptr;     // [rows][hidden]
+  Bf16* qkv_ = nullptr;        // [rows][qkv_width]
+  Bf16* attention_ = nullptr;  // [rows][attention_width]
+  Bf16* gate_up_ = nullptr;    // [kMlpRows][2][inter]
+  Bf16* act_ = nullptr;        // [kMlpRows][inter]
+  Bf16* partial_ = nullptr;    // [rows][hidden], this rank's part of a sum (several ranks)
+  float* cosine_ = nullptr;    // [rows][pairs]
+  float* sine_ = nullptr;
+  float* logits_ = nullptr;   // [max_logit_rows][vocab]
+  Bf16* gathered_ = nullptr;  // [max_logit_rows][hidden], the rows that want logits
+
+  // Of one micro-batch: tables on the host and where they lie on the device.
+  std::vector<int64_t> slots_;
+  std::vector<int32_t> sources_, table_, last_rows_, positions_;
+  std::vector<int32_t> axes_[3];
+  std::vector<kc::ItemRows> item_rows_;
+  std::vector<kc::AttentionSegment> segments_;
+  std::vector<kc::AttentionTile> tiles_;
+  int64_t outside_rows_ = 0;
+  struct {
+    const int64_t* slots = nullptr;
+    const kc::AttentionSegment* segments = nullptr;
+    const kc::ItemRows* items = nullptr;
+    const int32_t* sources = nullptr;
+    const int32_t* table = nullptr;
+    const kc::AttentionTile* tiles = nullptr;
+    const int32_t* positions = nullptr;
+    const int32_t* axis = nullptr;
+    const float* inverse = nullptr;
+  } device_;
+
+  // Last: its work ends before the memory goes.
+  Timeline timeline_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeCudaStage(
+    std::shared_ptr<const CudaModel> model, LayerRange layers, const KvGeometry& kv,
+    const StageLimits& limits, const RoleOptions& options, std::unique_ptr<Collective> collective) {
+  auto stage =
+      std::make_unique<CudaStage>(std::static_pointer_cast<const LoadedModel>(std::move(model)),
+                                  layers, kv, limits, std::move(collective));
+  if (absl::Status s = stage->Init(options); !s.ok()) return s;
+  return stage;
+}
+
+}  // namespace rserve::cuda

@@ -1,0 +1,168 @@
+#include "src/backend/cuda/gpu/gpu_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "src/backend/cuda/gpu/gpu_products.h"
+
+namespace rserve::cuda {
+
+namespace {
+
+std::string Explain(const char* what, cudaError_t error) {
+  return absl::StrCat(what, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
+}
+
+class GpuDevice final : public Device {
+ public:
+  explicit GpuDevice(int index) : index_(index) {}
+
+  absl::Status Bind() override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaSetDevice", cudaSetDevice(index_));
+  }
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    if (absl::Status s = Bind(); !s.ok()) return s;
+    void* memory = nullptr;
+    return Allocated("device", bytes, cudaMalloc(&memory, Size(bytes)), &memory);
+  }
+  void Free(void* memory) override { cudaFree(memory); }
+
+  absl::StatusOr<void*> AllocatePinned(int64_t bytes) override {
+    if (absl::Status s = Bind(); !s.ok()) return s;
+    void* memory = nullptr;
+    return Allocated("pinned host", bytes, cudaMallocHost(&memory, Size(bytes)), &memory);
+  }
+  void FreePinned(void* memory) override { cudaFreeHost(memory); }
+
+  absl::StatusOr<StreamRef> CreateStream() override {
+    if (absl::Status s = Bind(); !s.ok()) return s;
+    cudaStream_t stream = nullptr;
+    // Not ordered with the default stream, which nobody here uses.
+    if (absl::Status s =
+            Check("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        !s.ok()) {
+      return s;
+    }
+    return StreamRef{stream};
+  }
+  void DestroyStream(StreamRef stream) override {
+    // What is queued may still use memory that goes next; an error here has been reported before.
+    cudaStreamSynchronize(static_cast<cudaStream_t>(stream.handle));
+    cudaStreamDestroy(static_cast<cudaStream_t>(stream.handle));
+  }
+
+  absl::StatusOr<EventRef> CreateEvent() override {
+    if (absl::Status s = Bind(); !s.ok()) return s;
+    cudaEvent_t event = nullptr;
+    // The waiting thread sleeps: its core belongs to others.
+    if (absl::Status s =
+            Check("cudaEventCreate",
+                  cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+        !s.ok()) {
+      return s;
+    }
+    return EventRef{event};
+  }
+  void DestroyEvent(EventRef event) override {
+    cudaEventDestroy(static_cast<cudaEvent_t>(event.handle));
+  }
+
+  absl::StatusOr<std::unique_ptr<Products>> CreateProducts(StreamRef stream,
+                                                           bool deterministic) override {
+    if (absl::Status s = Bind(); !s.ok()) return s;
+    return MakeGpuProducts(this, stream, deterministic);
+  }
+
+  absl::Status Copy(void* to, const void* from, int64_t bytes, StreamRef stream) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaMemcpyAsync",
+                 cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault,
+                                 static_cast<cudaStream_t>(stream.handle)));
+  }
+  absl::Status Record(EventRef event, StreamRef stream) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaEventRecord", cudaEventRecord(static_cast<cudaEvent_t>(event.handle),
+                                                    static_cast<cudaStream_t>(stream.handle)));
+  }
+  absl::Status WaitFor(EventRef event, StreamRef stream) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaStreamWaitEvent",
+                 cudaStreamWaitEvent(static_cast<cudaStream_t>(stream.handle),
+                                     static_cast<cudaEvent_t>(event.handle), 0));
+  }
+  absl::Status Synchronize(EventRef event) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaEventSynchronize",
+                 cudaEventSynchronize(static_cast<cudaEvent_t>(event.handle)));
+  }
+
+ private:
+  static size_t Size(int64_t bytes) { return static_cast<size_t>(bytes < 1 ? 1 : bytes); }
+
+  absl::Status Lost() ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lost_;
+  }
+
+  // The first error stays: after it the context answers nothing else.
+  absl::Status Check(const char* what, cudaError_t error) ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (error == cudaSuccess) return absl::OkStatus();
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (lost_.ok()) {
+      lost_ = absl::UnavailableError(absl::StrCat("GPU ", index_, ": ", Explain(what, error)));
+    }
+    return lost_;
+  }
+
+  absl::StatusOr<void*> Allocated(const char* kind, int64_t bytes, cudaError_t error,
+                                  void** memory) {
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // not sticky: the caller may ask for less
+      size_t free_bytes = 0, all_bytes = 0;
+      cudaMemGetInfo(&free_bytes, &all_bytes);
+      return absl::ResourceExhaustedError(absl::StrCat("GPU ", index_, " has no ", bytes,
+                                                       " bytes of ", kind, " memory; ", free_bytes,
+                                                       " of ", all_bytes, " are free"));
+    }
+    if (absl::Status s = Check("allocation", error); !s.ok()) return s;
+    return *memory;
+  }
+
+  const int index_;
+  std::mutex mutex_;
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::UnavailableError(Explain("no usable GPU", error));
+  }
+  if (index < 0 || index >= count) {
+    return absl::UnavailableError(
+        absl::StrCat("there is no GPU ", index, "; the driver shows ", count));
+  }
+  int major = 0;
+  if (const cudaError_t error =
+          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
+      error != cudaSuccess) {
+    return absl::UnavailableError(Explain("compute capability", error));
+  }
+  if (major < 8) {
+    return absl::UnavailableError(
+        absl::StrCat("GPU ", index, " has compute capability ", major, "; 8.0 is the least"));
+  }
+  return std::unique_ptr<Device>(std::make_unique<GpuDevice>(index));
+}
+
+}  // namespace rserve::cuda

@@ -1,0 +1,27 @@
+// One stage of several tensor-parallel ranks behind the interface of one.
+
+#ifndef RSERVE_SRC_BACKEND_CUDA_PARALLEL_STAGE_H_
+#define RSERVE_SRC_BACKEND_CUDA_PARALLEL_STAGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/backend/backend.h"
+
+namespace rserve::cuda {
+
+// `ranks`: the ranks' stages in order, made with one communicator. Each runs on a thread of its
+// own; Forward returns when all are done. Every rank gets the whole work; each writes its part of
+// the logits, and hidden states are the first rank's. The first error ends the stage: `abort` is
+// called, once, so that no rank waits for one that will not come, and every later call returns that
+// error. Work that the ranks refuse before they begin (INVALID_ARGUMENT, RESOURCE_EXHAUSTED) ends
+// nothing. `hidden_floats`: of the largest micro-batch, max_tokens * hidden_size.
+std::unique_ptr<backend::StageBackend> MakeParallelStage(
+    std::vector<std::unique_ptr<backend::StageBackend>> ranks, int64_t hidden_floats,
+    std::function<void()> abort);
+
+}  // namespace rserve::cuda
+
+#endif  // RSERVE_SRC_BACKEND_CUDA_PARALLEL_STAGE_H_

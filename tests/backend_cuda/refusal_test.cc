@@ -1,0 +1,110 @@
+// What the CUDA backend refuses, and what it does when its device is lost.
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/backend_cuda/cuda_case.h"
+
+namespace rserve::testing {
+namespace {
+
+bool Says(const absl::Status& status, absl::StatusCode code, const std::string& part) {
+  UNSCOPED_INFO(status);
+  return status.code() == code && status.message().find(part) != std::string::npos;
+}
+
+// One chunk of text from the start of a prompt.
+struct TextWork {
+  TextWork(const GoldenCase& golden, int64_t tokens, int32_t blocks)
+      : ids(static_cast<size_t>(tokens), 1),
+        positions(static_cast<size_t>(tokens), 2),
+        logits(static_cast<size_t>(golden.config.text.vocab_size)) {
+    for (int32_t b = 0; b < blocks; ++b) table.push_back(b);
+    entry.count = tokens;
+    entry.token_ids = ids.data();
+    for (auto& axis : entry.positions) axis = positions.data();
+    entry.kv_blocks = table;
+    entry.want_logits = true;
+    entry.logits = logits.data();
+    work.entries = {&entry, 1};
+    work.total_tokens = tokens;
+  }
+  std::vector<int32_t> ids, positions, table;
+  std::vector<float> logits;
+  backend::StageEntry entry;
+  backend::StageWork work;
+};
+
+TEST_CASE("CUDA: work beyond a limit is refused by the limit's name") {
+  const GoldenCase golden = LoadCase("gqa2_tied");
+  cuda::HostDevice device({});
+  const auto model = LoadOnDevice(golden, &device);
+  const backend::KvGeometry kv{100, 4};
+  const auto stages = StagesOf(model, {}, kv);
+  TextWork long_work(golden, kStageLimits.max_tokens + 1, 100);
+  CHECK(
+      Says(stages[0]->Forward(long_work.work), absl::StatusCode::kResourceExhausted, "max_tokens"));
+  TextWork bad_block(golden, 5, 2);
+  bad_block.table[1] = 100;
+  CHECK(Says(stages[0]->Forward(bad_block.work), absl::StatusCode::kInvalidArgument, "num_blocks"));
+  const auto encoder = EncoderOf(model);
+  const std::vector<float> patches(static_cast<size_t>(34 * 34 * golden.config.vision.patch_dim()));
+  std::vector<float> out(34 * 34 * 48);
+  CHECK(Says(encoder->Encode({{{1, 34, 34}, patches.data(), out.data()}}),
+             absl::StatusCode::kResourceExhausted, "max_patches"));
+  CHECK(Says(encoder->Encode({{{1, 3, 4}, patches.data(), out.data()}}),
+             absl::StatusCode::kInvalidArgument, "spatial_merge_size"));
+  CHECK(Says(cuda::MakeCudaStage(model, {1, 1}, kv, kStageLimits, {}).status(),
+             absl::StatusCode::kInvalidArgument, "layers"));
+  CHECK(Says(cuda::MakeCudaStage(model, {0, 2}, {0, 4}, kStageLimits, {}).status(),
+             absl::StatusCode::kInvalidArgument, "num_blocks"));
+  CHECK(
+      Says(cuda::MakeCudaStage(model, {0, 2}, {2147483647, 2147483647}, kStageLimits, {}).status(),
+           absl::StatusCode::kResourceExhausted, "num_blocks"));
+}
+
+TEST_CASE("CUDA: a device without the memory is an error that leaves nothing behind") {
+  const GoldenCase golden = LoadCase("gqa2_tied");
+  const auto checkpoint = model::Checkpoint::Open(CaseFolder(golden.name));
+  REQUIRE(checkpoint.ok());
+  for (int64_t bytes : {0, 1000, 60000}) {
+    cuda::HostDevice device({1, -1, bytes});
+    const auto model = cuda::CudaModel::Load(golden.config, **checkpoint, {true, {0, 2}}, &device);
+    CHECK(Says(model.status(), absl::StatusCode::kResourceExhausted, "bytes"));
+    CHECK(device.live_allocations() == 0);
+  }
+}
+
+TEST_CASE("CUDA: a lost device ends every call with its error and can be taken down") {
+  const GoldenCase golden = LoadCase("gqa2_tied");
+  int64_t operations = 0;
+  for (int64_t lost_after : {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{17}, int64_t{25}}) {
+    cuda::HostDevice loading({});
+    const auto probe = LoadOnDevice(golden, &loading);
+    // Loading works, so that the loss falls into the forward pass.
+    const int64_t begin = loading.operations();
+    cuda::HostDevice device({5, lost_after < 0 ? -1 : begin + lost_after});
+    {
+      const auto model = LoadOnDevice(golden, &device);
+      const auto stages = StagesOf(model, {}, {10, 4});
+      const int64_t live = device.live_allocations();
+      TextWork text(golden, 9, 3);
+      const absl::Status first = stages[0]->Forward(text.work);
+      CHECK(device.live_allocations() == live);  // a call allocates nothing on the device
+      if (lost_after < 0) {
+        REQUIRE(first.ok());
+        operations = device.operations() - begin;
+        continue;
+      }
+      REQUIRE(lost_after < operations);
+      CHECK(Says(first, absl::StatusCode::kUnavailable, "lost after"));
+      CHECK(stages[0]->Forward(text.work) == first);
+      CHECK(cuda::MakeCudaEncoder(model, kEncoderLimits, {}).status() == first);
+    }
+    CHECK(device.live_allocations() == 0);
+  }
+}
+
+}  // namespace
+}  // namespace rserve::testing
