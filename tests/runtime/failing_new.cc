@@ -2,12 +2,19 @@
 
 #include "tests/runtime/failing_new.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
 thread_local int64_t allocations_left = 0;  // until one fails; 0: none will
+std::atomic<int64_t> live_allocations{0};
+
+void Free(void* memory) {
+  if (memory != nullptr) --live_allocations;
+  std::free(memory);
+}
 
 }  // namespace
 
@@ -15,14 +22,17 @@ void* operator new(std::size_t size) {
   if (allocations_left > 0 && --allocations_left == 0) throw std::bad_alloc();
   void* const memory = std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
+  ++live_allocations;
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { Free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { Free(memory); }
 
 namespace rserve::testing {
 
 void FailAllocation(int64_t n) { allocations_left = n; }
 bool AllocationToFail() { return allocations_left > 0; }
+void FailNoAllocation() { allocations_left = 0; }
+int64_t LiveAllocations() { return live_allocations; }
 
 }  // namespace rserve::testing

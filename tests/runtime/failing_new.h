@@ -11,6 +11,10 @@ namespace rserve::testing {
 void FailAllocation(int64_t n);
 // Whether the calling thread has an allocation still to fail.
 bool AllocationToFail();
+// Takes that back.
+void FailNoAllocation();
+// Blocks that the whole program has allocated and not freed.
+int64_t LiveAllocations();
 
 }  // namespace rserve::testing
 

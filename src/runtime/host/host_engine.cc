@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
 namespace rserve::runtime {
@@ -44,8 +45,9 @@ absl::Status HostEngine::Submit(RequestPlan plan, uint64_t user_data, bool disca
   if (!details_.Add(std::move(detail), discard_detail)) {
     return absl::AlreadyExistsError(absl::StrCat("request ", id, " is open or not acknowledged"));
   }
+  absl::Cleanup undo = [&] { details_.Remove(id); };  // also when memory runs out
   absl::Status status = engine_->Submit(std::move(plan), user_data);
-  if (!status.ok()) details_.Remove(id);
+  if (status.ok()) std::move(undo).Cancel();
   return status;
 }
 

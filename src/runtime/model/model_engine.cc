@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "src/model/model_folder.h"
 #include "src/runtime/model/detail_table.h"
@@ -199,13 +200,17 @@ absl::StatusOr<RequestId> ModelEngine::Submit(const ModelRequest& request) {
   detail.token_ids = planned->prompt.token_ids;
   detail.items = RequestPlanner::Items(*planned);
   detail.kv_blocks = impl_->KvBlocks(*planned);
+  // Also when memory runs out on the way.
+  absl::Cleanup undo = [&] {
+    impl_->executor->Forget(id);
+    impl_->details.Remove(id);
+  };
   impl_->details.Add(std::move(detail), request.discard_detail);
   impl_->executor->Add(id, MakeState(request, *std::move(planned), impl_->info.hidden_size));
   absl::Status status = impl_->engine->Submit(std::move(plan), request.user_data);
-  if (status.ok()) return id;
-  impl_->executor->Forget(id);
-  impl_->details.Remove(id);
-  return status;
+  if (!status.ok()) return status;
+  std::move(undo).Cancel();
+  return id;
 }
 
 absl::StatusOr<RequestPreview> ModelEngine::PlanRequest(const ModelRequest& request) const {
