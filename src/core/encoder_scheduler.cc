@@ -27,6 +27,7 @@ struct EncoderScheduler::Request {
     TimeNs ready_ns = 0;
   };
   uint64_t order = 0;
+  TimeNs due_ns = 0;
   std::vector<Unit> units;                            // in prompt order
   size_t next_waiting = 0;                            // the first unit without a place
   size_t next_issue = 0;                              // the first unit that is not issued
@@ -45,7 +46,8 @@ struct EncoderScheduler::Gathered {
   Stop stop = Stop::kEnd;
 };
 
-EncoderScheduler::EncoderScheduler(const EncoderSchedulerOptions& options) : options_(options) {}
+EncoderScheduler::EncoderScheduler(const EncoderSchedulerOptions& options)
+    : options_(options), batch_tokens_(options.batch_tokens) {}
 EncoderScheduler::~EncoderScheduler() = default;
 
 void EncoderScheduler::Reindex(RequestId id, Request& r) {
@@ -55,7 +57,7 @@ void EncoderScheduler::Reindex(RequestId id, Request& r) {
   while (r.next_issue < r.units.size() && r.units[r.next_issue].state == UnitState::kIssued) {
     ++r.next_issue;
   }
-  const OrderedRequest key{r.order, id};
+  const OrderedRequest key{r.due_ns, r.order, id};
   if (r.next_waiting < r.units.size()) {
     waiting_.insert(key);
   } else {
@@ -94,11 +96,23 @@ void EncoderScheduler::Add(RequestId id, uint64_t order, absl::Span<const int32_
 void EncoderScheduler::Remove(RequestId id) {
   auto it = requests_.find(id);
   if (it == requests_.end()) return;
-  const OrderedRequest key{it->second->order, id};
+  Unindex(id, *it->second);
+  requests_.erase(it);
+}
+
+void EncoderScheduler::Unindex(RequestId id, const Request& r) {
+  const OrderedRequest key{r.due_ns, r.order, id};
   waiting_.erase(key);
   encodable_.erase(key);
   placed_.erase(key);
-  requests_.erase(it);
+}
+
+void EncoderScheduler::SetDue(RequestId id, TimeNs due_ns) {
+  auto it = requests_.find(id);
+  if (it == requests_.end() || it->second->due_ns == due_ns) return;
+  Unindex(id, *it->second);
+  it->second->due_ns = due_ns;
+  Reindex(id, *it->second);
 }
 
 bool EncoderScheduler::Contains(RequestId id) const { return requests_.contains(id); }
@@ -117,7 +131,7 @@ bool EncoderScheduler::NextToPrepare(RequestId preferred, PlaceFn place, UnitRef
     Reindex(id, r);
     return true;
   };
-  const RequestId first = waiting_.begin()->second;
+  const RequestId first = std::get<2>(*waiting_.begin());
   place_refused_ =
       !try_request(first) && (preferred == 0 || preferred == first || !try_request(preferred));
   return !place_refused_;
@@ -162,7 +176,7 @@ void EncoderScheduler::Gather(Request& r, RequestId id, PlaceFn place, Gathered*
     if (batch->empty()) g->since_ns = u.ready_ns;
     batch->push_back({id, u.unit});
     g->tokens += u.tokens;
-    if (g->tokens >= options_.batch_tokens) {
+    if (g->tokens >= batch_tokens_) {
       g->stop = Stop::kFull;
       return;
     }
@@ -176,7 +190,7 @@ bool EncoderScheduler::NextBatch(TimeNs now_ns, RequestId preferred, PlaceFn pla
   next_flush_ns_ = kNever;
   Gathered g;
   RequestId first = 0;
-  for (const auto& [order, id] : encodable_) {
+  for (const auto& [due_ns, order, id] : encodable_) {
     if (first == 0) first = id;
     Gather(*requests_.find(id)->second, id, place, &g, batch);
     if (g.stop == Stop::kEnd && options_.across_requests) continue;
@@ -192,7 +206,7 @@ bool EncoderScheduler::NextBatch(TimeNs now_ns, RequestId preferred, PlaceFn pla
   // The first has no place. A requeued unit behind it holds the very place that it waits for, so
   // such units go ahead.
   if (batch->empty() && !options_.prepare && !placed_.empty()) {
-    const RequestId id = placed_.begin()->second;
+    const RequestId id = std::get<2>(*placed_.begin());
     Gather(*requests_.find(id)->second, id, place, &g, batch);
   }
   if (batch->empty() && preferred != 0 && preferred != first && !options_.prepare) {

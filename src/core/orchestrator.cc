@@ -66,6 +66,11 @@ absl::Status CheckConfig(const OrchestratorConfig& config) {
       {"policy.encode_batch_tokens", p.encode_batch_tokens, 1},
       {"policy.token_budget", p.token_budget, 1},
       {"policy.encode_flush_ns", p.encode_flush_ns, 0},
+      {"policy.min_token_budget", p.min_token_budget, 1},
+      {"policy.order_stretch", p.order_stretch, 0},
+      {"policy.order_guard_ns", p.order_guard_ns, 0},
+      {"policy.slo_ns", p.slo_ns, p.order == Order::kFeasibleFirst ? 1 : 0},
+      {"policy.hopeless_guard_ns", p.hopeless_guard_ns, p.order_guard_ns},
       {"budgets.embedding_bytes", b.embedding_bytes, 0},
       {"budgets.pixel_bytes", b.pixel_bytes, 0},
       {"budgets.units_in_flight", b.units_in_flight, 0},
@@ -80,6 +85,15 @@ absl::Status CheckConfig(const OrchestratorConfig& config) {
   };
   for (const auto& limit : limits) {
     if (absl::Status s = CheckAtLeast(limit.option, limit.value, limit.least); !s.ok()) return s;
+  }
+  if (p.order_stretch > 1000) {
+    return Invalid(
+        absl::StrCat("policy.order_stretch is ", p.order_stretch, "; it must be at most 1000"));
+  }
+  if (p.order != Order::kArrival && p.trigger != EncodeTrigger::kOnArrival) {
+    return Invalid(absl::StrCat("policy.order is ", static_cast<int32_t>(p.order),
+                                "; an order other than by arrival needs policy.trigger "
+                                "kOnArrival"));
   }
   if (p.trigger == EncodeTrigger::kOnFirstChunk && p.gate != Gate::kWholeRequest) {
     return Invalid(
@@ -133,7 +147,8 @@ Orchestrator::Impl::Impl(const OrchestratorConfig& config)
       kv_(config.budgets.kv_blocks, config.budgets.kv_block_tokens),
       places_({config.budgets.embedding_bytes, config.budgets.pixel_bytes,
                config.budgets.units_in_flight}),
-      stages_(static_cast<size_t>(num_stages_)) {
+      stages_(static_cast<size_t>(num_stages_)),
+      rates_(num_stages_) {
   for (size_t w = 0; w < config.workers.size(); ++w) {
     Worker worker;
     worker.spec = config.workers[w];
@@ -204,6 +219,7 @@ void Orchestrator::Impl::Step(TimeNs now_ns, absl::Span<Input> inputs, ActionSin
     std::visit([this](auto& in) { Apply(in); }, input);
   }
   ExpireDeadlines();
+  ExpireHopes();
   Dispatch();
   sink_ = nullptr;
 }

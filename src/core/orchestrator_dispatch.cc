@@ -125,6 +125,7 @@ bool Orchestrator::Impl::PrepareNext() {
 
 bool Orchestrator::Impl::TryEncode(Worker& worker, int32_t index) {
   if (!worker.spec.encoder) return false;
+  ChooseEncodeBatch();
   if (!encoder_.NextBatch(
           now_ns_, PreferredForEncode(), [this](UnitRef u) { return Place(u); }, &unit_scratch_)) {
     return false;
@@ -149,6 +150,7 @@ bool Orchestrator::Impl::TryEncode(Worker& worker, int32_t index) {
   flight.kind = Flight::Kind::kEncode;
   flight.worker = index;
   flight.units = unit_scratch_;
+  flight.begin_ns = now_ns_;
   ++worker.in_flight;
   ++stats_.encode_batches;
   sink_->OnEncode(action);
@@ -240,6 +242,7 @@ void Orchestrator::Impl::UpdateSchedulable(Request& r) {
 bool Orchestrator::Impl::FormMicroBatch(int32_t worker_index) {
   if (static_cast<int64_t>(micro_batches_.size()) >= max_micro_batches_) return false;
   if (!awaited_.empty()) return false;
+  ChooseTokenBudget();
   if (!tokens_.Next([this](RequestId id, int64_t limit) { return ChunkFor(id, limit); },
                     [this](RequestId id) { return Enter(id); }, &entry_scratch_)) {
     return false;
@@ -252,6 +255,8 @@ bool Orchestrator::Impl::FormMicroBatch(int32_t worker_index) {
     tracker_.Schedule(entry.request, entry.tokens);
     batch.tokens += entry.tokens;
     ++r.micro_batches_out;
+    prefill_backlog_ -= entry.tokens;
+    UpdateOrder(r);
     // Otherwise the scheduler's own count, less what it has just taken, is still right.
     if (EncodesAtItsTurn()) UpdateSchedulable(r);
   }
@@ -303,6 +308,7 @@ void Orchestrator::Impl::IssueStage(int32_t worker_index, int32_t stage, uint64_
   flight.kind = Flight::Kind::kStage;
   flight.worker = worker_index;
   flight.micro_batch = micro_batch;
+  flight.begin_ns = now_ns_;
   StageSlot slot;
   slot.micro_batch = micro_batch;
   stages_[stage].issued.push_back(slot);

@@ -85,6 +85,9 @@ void Orchestrator::Impl::End(Request& r, EventType terminal, absl::Status status
   r.terminal = terminal;
   r.terminal_status = std::move(status);
   if (r.plan.deadline_ns != kNever) deadlines_.erase({r.plan.deadline_ns, r.arrival, id});
+  if (r.hopeless_from_ns != kNever) slo_checks_.erase({r.hopeless_from_ns, r.arrival, id});
+  prefill_backlog_ -= r.plan.prompt_tokens - tracker_.Scheduled(id);
+  encode_backlog_ -= r.encode_tokens;
   encoder_.Remove(id);
   tokens_.Remove(id);
   places_.StopPlacing(id);

@@ -1,6 +1,6 @@
 // The state of an Orchestrator. Split over orchestrator.cc (creation, limits, step), _submit.cc
-// (the way in), _dispatch.cc (what to start), _progress.cc (what finished) and _end.cc (the way
-// out).
+// (the way in), _policy.cc (order, B and C from learned rates), _dispatch.cc (what to start),
+// _progress.cc (what finished) and _end.cc (the way out).
 
 #ifndef RSERVE_SRC_CORE_ORCHESTRATOR_IMPL_H_
 #define RSERVE_SRC_CORE_ORCHESTRATOR_IMPL_H_
@@ -19,6 +19,7 @@
 #include "rserve/cc/kv_block_pool.h"
 #include "rserve/cc/orchestrator.h"
 #include "src/core/place_ledger.h"
+#include "src/core/rates.h"
 #include "src/core/unit_layout.h"
 
 namespace rserve {
@@ -53,8 +54,11 @@ class Orchestrator::Impl {
     std::vector<int32_t> item_units_with_input;  // by item: units that still need the host's input
     std::vector<bool> item_input_released;       // by item
     int64_t units_to_encode = 0;
-    bool placed_whole = false;  // whole-request gate: its embeddings are reserved
-    bool has_kv = false;        // entered: holds its KV blocks
+    int64_t encode_tokens = 0;         // of units that are not encoded
+    bool hopeless = false;             // cannot meet the SLO any more
+    TimeNs hopeless_from_ns = kNever;  // its entry in slo_checks_
+    bool placed_whole = false;         // whole-request gate: its embeddings are reserved
+    bool has_kv = false;               // entered: holds its KV blocks
     std::vector<int32_t> kv_blocks;
     int32_t prepares_out = 0;  // tokens that are out, by what they may touch
     int32_t encodes_out = 0;
@@ -73,6 +77,7 @@ class Orchestrator::Impl {
     int32_t worker = -1;
     std::vector<UnitRef> units;  // kPrepare, kEncode
     uint64_t micro_batch = 0;    // kStage
+    TimeNs begin_ns = 0;         // issued, or started if that was told
   };
 
   struct MicroBatch {
@@ -95,6 +100,7 @@ class Orchestrator::Impl {
   struct Worker {
     WorkerSpec spec;
     int32_t in_flight = 0;
+    TimeNs last_finish_ns = 0;
     int32_t passes = 0;  // actions of spec.first since the other role last had its turn
     bool lost = false;
   };
@@ -110,6 +116,15 @@ class Orchestrator::Impl {
   void Apply(DrainInput& input);
   void Apply(AbortInput& input);
   void ExpireDeadlines();
+
+  // Order, B and C.
+  bool UsesOrder() const { return config_.policy.order != Order::kArrival; }
+  TimeNs WorkLeftNs(const Request& request) const;
+  void UpdateOrder(Request& request);
+  void ExpireHopes();
+  void ChooseTokenBudget();
+  void ChooseEncodeBatch();
+  void Learn(const Flight& flight);
 
   // Starting work.
   void Dispatch();
@@ -173,6 +188,12 @@ class Orchestrator::Impl {
   absl::flat_hash_map<uint64_t, MicroBatch> micro_batches_;
   std::vector<Worker> workers_;
   std::vector<Stage> stages_;
+  Rates rates_;
+  int64_t budget_ = 0;           // B as chosen last, smoothed; 0: not chosen yet
+  int64_t prefill_backlog_ = 0;  // prompt tokens of open requests in no micro-batch yet
+  int64_t encode_backlog_ = 0;   // tokens of their units that are not encoded
+  // Order::kFeasibleFirst: from when on which request cannot meet the SLO.
+  std::set<std::tuple<TimeNs, uint64_t, RequestId>> slo_checks_;
   std::set<std::tuple<TimeNs, uint64_t, RequestId>> deadlines_;
   // EncodeTrigger other than kOnArrival: units that stage 0 waits for before its next micro-batch.
   std::set<UnitRef> awaited_;

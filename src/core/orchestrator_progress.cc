@@ -16,7 +16,13 @@ bool Orchestrator::Impl::TakeFlight(ActionToken token, Flight::Kind kind, Flight
   }
   *flight = std::move(it->second);
   flights_.erase(it);
-  if (flight->worker >= 0) --workers_[flight->worker].in_flight;
+  if (flight->worker >= 0) {
+    Worker& worker = workers_[flight->worker];
+    --worker.in_flight;
+    // A worker does one action after another, so this one began when the last was over.
+    flight->begin_ns = std::max(flight->begin_ns, worker.last_finish_ns);
+    worker.last_finish_ns = now_ns_;
+  }
   return true;
 }
 
@@ -44,6 +50,7 @@ void Orchestrator::Impl::Apply(PrepareFinishedInput& input) {
 void Orchestrator::Impl::Apply(EncodeFinishedInput& input) {
   Flight flight;
   if (!TakeFlight(input.token, Flight::Kind::kEncode, &flight)) return;
+  if (input.status.ok()) Learn(flight);
   const bool by_unit = input.status.ok() && !input.unit_status.empty();
   for (size_t i = 0; i < flight.units.size(); ++i) {
     absl::Status status = input.status;
@@ -83,14 +90,18 @@ void Orchestrator::Impl::FinishUnitEncode(UnitRef unit, const absl::Status& stat
   stats_.encoded_tokens += plan.tokens;
   r.times.last_encode_ns = now_ns_;
   --r.units_to_encode;
+  r.encode_tokens -= plan.tokens;
+  encode_backlog_ -= plan.tokens;
   if (--r.item_units_to_encode[plan.item] == 0) Emit(EventType::kItemEncoded, r, plan.item);
   if (config_.prepare_lanes == 0) ReleaseInputOfUnit(r, unit.unit);
   UpdateSchedulable(r);
+  UpdateOrder(r);
 }
 
 void Orchestrator::Impl::Apply(StageFinishedInput& input) {
   Flight flight;
   if (!TakeFlight(input.token, Flight::Kind::kStage, &flight)) return;
+  if (input.status.ok()) Learn(flight);
   const int32_t stage = workers_[flight.worker].spec.stage;
   for (StageSlot& slot : stages_[stage].issued) {
     if (slot.micro_batch != flight.micro_batch) continue;
@@ -178,6 +189,7 @@ void Orchestrator::Impl::DropMicroBatch(uint64_t id) {
 void Orchestrator::Impl::Apply(StartedInput& input) {
   auto it = flights_.find(input.token);
   if (it == flights_.end()) return;
+  it->second.begin_ns = now_ns_;
   for (const UnitRef& unit : it->second.units) {
     Request& r = *Find(unit.request);
     if (r.first_encode_token == input.token) r.times.first_encode_ns = now_ns_;

@@ -45,7 +45,10 @@ void Orchestrator::Impl::Apply(SubmitInput& input) {
   r.layout = BuildUnitLayout(r.plan);
   r.units.resize(r.plan.units.size());
   r.item_units_to_encode.assign(static_cast<size_t>(r.plan.num_items), 0);
-  for (const UnitPlan& unit : r.plan.units) ++r.item_units_to_encode[unit.item];
+  for (const UnitPlan& unit : r.plan.units) {
+    ++r.item_units_to_encode[unit.item];
+    r.encode_tokens += unit.tokens;
+  }
   r.item_units_with_input = r.item_units_to_encode;
   r.item_input_released.assign(static_cast<size_t>(r.plan.num_items), false);
   r.units_to_encode = static_cast<int64_t>(r.plan.units.size());
@@ -66,6 +69,10 @@ void Orchestrator::Impl::Apply(SubmitInput& input) {
   QueueForEncode(r);
   if (r.plan.deadline_ns != kNever) deadlines_.insert({r.plan.deadline_ns, r.arrival, id});
   UpdateSchedulable(r);
+  rates_.RequestCame(r.plan.prompt_tokens);
+  prefill_backlog_ += r.plan.prompt_tokens;
+  encode_backlog_ += r.encode_tokens;
+  UpdateOrder(r);
 }
 
 void Orchestrator::Impl::QueueForEncode(Request& r) {

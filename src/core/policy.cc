@@ -12,10 +12,9 @@ constexpr struct {
   Scheme scheme;
   std::string_view name;
 } kSchemes[] = {
-    {Scheme::kRserve, "rserve"},
-    {Scheme::kRserveIntra, "rserve_intra"},
-    {Scheme::kEpd, "epd"},
-    {Scheme::kColocated, "colocated"},
+    {Scheme::kRserve, "rserve"},     {Scheme::kRserveIntra, "rserve_intra"},
+    {Scheme::kEpd, "epd"},           {Scheme::kColocated, "colocated"},
+    {Scheme::kAdaptive, "adaptive"},
 };
 
 }  // namespace
@@ -52,6 +51,13 @@ Policy SchemePolicy(Scheme scheme) {
       policy.gate = Gate::kWholeRequest;
       policy.trigger = EncodeTrigger::kOnFirstChunk;
       break;
+    case Scheme::kAdaptive:
+      policy.order = Order::kShortestFirst;
+      policy.square_root_budget = true;
+      policy.token_budget = 8192;
+      policy.adaptive_encode_batch = true;
+      policy.encode_across_requests = true;
+      break;
   }
   return policy;
 }
@@ -63,7 +69,9 @@ std::vector<WorkerSpec> SchemePlacement(Scheme scheme, int32_t stages, int32_t e
     WorkerSpec worker;
     worker.stage = stage;
     worker.depth = depth;
-    worker.encoder = scheme == Scheme::kColocated && stage == 0;
+    const bool shared =
+        scheme == Scheme::kColocated || (scheme == Scheme::kAdaptive && encoders == 0);
+    worker.encoder = shared && stage == 0;
     workers.push_back(worker);
   }
   if (scheme == Scheme::kColocated) return workers;

@@ -25,7 +25,8 @@ struct TokenScheduler::Request {
   OrderIndex::node_type parked;
 };
 
-TokenScheduler::TokenScheduler(const TokenSchedulerOptions& options) : options_(options) {}
+TokenScheduler::TokenScheduler(const TokenSchedulerOptions& options)
+    : options_(options), budget_tokens_(options.budget_tokens) {}
 TokenScheduler::~TokenScheduler() = default;
 
 bool TokenScheduler::MayBeTaken(const Request& r) const {
@@ -49,14 +50,29 @@ void TokenScheduler::Add(RequestId id, uint64_t order, int64_t prompt_tokens) {
   request->id = id;
   request->remaining = prompt_tokens;
   OrderIndex node;
-  request->parked = node.extract(node.emplace(order, request.get()).first);
+  request->parked = node.extract(node.emplace(OrderKey{0, order}, request.get()).first);
   requests_[id] = std::move(request);
+}
+
+void TokenScheduler::SetDue(RequestId id, TimeNs due_ns) {
+  by_due_ = true;
+  Request& r = *requests_.find(id)->second;
+  if (r.where == Where::kNowhere) {
+    r.parked.key().first = due_ns;
+    return;
+  }
+  if (r.place->first.first == due_ns) return;
+  OrderIndex& index = r.where == Where::kEntered ? entered_ : waiting_;
+  OrderIndex::node_type node = index.extract(r.place);
+  node.key().first = due_ns;
+  r.place = index.insert(std::move(node)).position;
 }
 
 void TokenScheduler::Remove(RequestId id) {
   auto it = requests_.find(id);
   if (it == requests_.end()) return;
   Request& r = *it->second;
+  if (r.entered && !r.removed) --inside_;
   r.schedulable = 0;
   r.remaining = 0;
   Reindex(r);
@@ -82,7 +98,7 @@ void TokenScheduler::SetSchedulable(RequestId id, int64_t tokens) {
 bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch) {
   batch->clear();
   taken_.clear();
-  int64_t left = options_.budget_tokens;
+  int64_t left = budget_tokens_;
   const bool one = options_.sharing == Sharing::kOneRequest;
   bool may_enter = exclusive_ == 0;
   auto next_entered = entered_.begin();
@@ -96,7 +112,11 @@ bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>*
     Request& r = *(take_entered ? next_entered++ : next_waiting++)->second;
     const RequestId id = r.id;
 
-    const int64_t tokens = chunk(id, std::min(left, r.schedulable));
+    int64_t tokens = chunk(id, std::min(left, r.schedulable));
+    if (tokens == kCloseBatch && batch->empty() && left < options_.budget_tokens) {
+      left = options_.budget_tokens;
+      tokens = chunk(id, std::min(left, r.schedulable));
+    }
     if (tokens == kPassRequest) continue;
     if (tokens == kNoBatch) {
       batch->clear();
@@ -111,10 +131,12 @@ bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>*
       may_enter = false;
       continue;
     }
-    batch->push_back({id, r.begin, tokens});
-    taken_.push_back(&r);
+    Take(r, tokens, batch);
     left -= tokens;
     if (one) break;
+  }
+  if (batch->empty() && !may_enter && exclusive_ == 0 && by_due_ && inside_ == 0) {
+    TryOldest(chunk, enter, batch);
   }
   for (size_t i = 0; i < taken_.size(); ++i) {
     Request& r = *taken_[i];
@@ -123,11 +145,29 @@ bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>*
     r.remaining -= tokens;
     r.schedulable -= tokens;
     r.in_flight += 1;
+    inside_ += r.entered ? 0 : 1;
     r.entered = true;
     Reindex(r);
     if (one) exclusive_ = r.id;
   }
   return !batch->empty();
+}
+
+void TokenScheduler::Take(Request& r, int64_t tokens, std::vector<BatchEntry>* batch) {
+  batch->push_back({r.id, r.begin, tokens});
+  taken_.push_back(&r);
+}
+
+void TokenScheduler::TryOldest(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch) {
+  Request* oldest = nullptr;
+  uint64_t order = UINT64_MAX;
+  for (const auto& [key, request] : waiting_) {
+    if (key.second >= order) continue;
+    order = key.second;
+    oldest = request;
+  }
+  const int64_t tokens = chunk(oldest->id, std::min(options_.budget_tokens, oldest->schedulable));
+  if (tokens > 0 && enter(oldest->id)) Take(*oldest, tokens, batch);
 }
 
 void TokenScheduler::Retire(RequestId id) {

@@ -105,6 +105,7 @@ void PolicyFields(Fields& f, SimConfig* config) {
   f.Int("encode_batch_tokens", 1, INT64_MAX, &config->policy.encode_batch_tokens);
   f.Int("encode_flush_ns", 0, kMost, &config->policy.encode_flush_ns);
   f.Int("media_lanes", 0, 4096, &config->media_lanes);
+  f.Int("max_micro_batches", 0, 4096, &config->max_micro_batches);
   f.Int("max_passes", 1, 1 << 20, &config->max_passes);
   f.Int("embedding_bytes", 0, INT64_MAX, &config->embedding_bytes);
   f.Int("kv_tokens", 0, kMost, &config->kv_tokens);

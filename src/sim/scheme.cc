@@ -6,7 +6,7 @@
 namespace rserve::sim {
 
 std::vector<std::string> SchemeNames() {
-  return {"colocated", "vllm", "epd", "rserve_intra", "rserve"};
+  return {"colocated", "vllm", "epd", "rserve_intra", "rserve", "adaptive"};
 }
 
 absl::Status ApplyScheme(std::string_view name, SimConfig* config) {
@@ -14,7 +14,7 @@ absl::Status ApplyScheme(std::string_view name, SimConfig* config) {
   absl::StatusOr<Scheme> scheme = vllm ? Scheme::kColocated : ParseScheme(name);
   if (!scheme.ok()) return scheme.status();
   const bool own = config->layout.encoders > 0;
-  if (own == (*scheme == Scheme::kColocated)) {
+  if (*scheme != Scheme::kAdaptive && own == (*scheme == Scheme::kColocated)) {
     return absl::InvalidArgumentError(
         absl::StrCat("scheme ", std::string(name), own ? " puts" : " does not put",
                      " the encoder on stage 0's device; layout ", LayoutName(config->layout),
@@ -22,7 +22,7 @@ absl::Status ApplyScheme(std::string_view name, SimConfig* config) {
   }
   config->scheme = std::string(name);
   config->policy = SchemePolicy(*scheme);
-  config->media_lanes = 0;
+  config->media_lanes = *scheme == Scheme::kAdaptive ? 16 : 0;
   config->first = Role::kStage;
   if (vllm) {
     config->policy.gate = Gate::kStreaming;

@@ -269,6 +269,7 @@ OrchestratorConfig MakeOrchestratorConfig(const SimConfig& config) {
     worker.max_passes = config.max_passes;
   }
   out.prepare_lanes = config.media_lanes;
+  out.max_micro_batches = config.max_micro_batches;
   out.budgets.embedding_bytes = config.embedding_bytes;
   // Without a limit few large blocks do: 2^28 tokens are more than any number of open requests.
   out.budgets.kv_block_tokens = config.kv_tokens > 0 ? 16 : 1024;

@@ -34,6 +34,7 @@ struct SimConfig {
   // Host cores that prepare pictures ahead of the encoder. 0: the encoder's worker does it itself,
   // just before it encodes.
   int32_t media_lanes = 0;
+  int32_t max_micro_batches = 0;  // in flight; 0: as many as stages
   int32_t max_passes = 8;  // of a device that hosts an encoder and a stage
   Role first = Role::kStage;
   int64_t embedding_bytes = INT64_MAX;  // budget

@@ -75,6 +75,11 @@ constexpr const char* kNames[] = {
     "ended entry on later stage",
     "micro batch dropped",
     "larger than embedding budget",
+    "finished shortest first",
+    "finished feasible first",
+    "finished square root budget",
+    "finished adaptive encode batch",
+    "older request passed",
 };
 static_assert(sizeof(kNames) / sizeof(kNames[0]) == kReachedCount);
 

@@ -85,6 +85,11 @@ enum class Reached : int32_t {
   kEndedEntryOnLaterStage,
   kMicroBatchDropped,
   kLargerThanEmbeddingBudget,
+  kFinishedShortestFirst,
+  kFinishedFeasibleFirst,
+  kFinishedSquareRootBudget,
+  kFinishedAdaptiveEncodeBatch,
+  kOlderRequestPassed,
   kCount,
 };
 

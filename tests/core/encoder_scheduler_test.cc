@@ -87,6 +87,24 @@ TEST_CASE("requests are served in order, and share a batch only if told to") {
   }
 }
 
+TEST_CASE(
+    "requests are served by the time at which they are due, and C can change between batches") {
+  EncoderSchedulerOptions options;
+  options.batch_tokens = 8;
+  EncoderScheduler scheduler(options);
+  Add(&scheduler, 1, {4, 4, 4});
+  Add(&scheduler, 2, {4, 4});
+  scheduler.SetDue(1, 20);
+  scheduler.SetDue(2, 10);
+  scheduler.SetDue(7, 10);  // not here: nothing
+  CHECK(Next(&scheduler) == Batch{{2, 0}, {2, 1}});
+  scheduler.set_batch_tokens(1);
+  CHECK(Next(&scheduler) == Batch{{1, 0}});
+  scheduler.set_batch_tokens(100);
+  CHECK(Next(&scheduler) == Batch{{1, 1}, {1, 2}});
+  CHECK(Next(&scheduler).empty());
+}
+
 TEST_CASE("E3: a batch closes before the unit that takes it past max_batch_tokens") {
   EncoderSchedulerOptions options;
   options.batch_tokens = kEncodeAll;

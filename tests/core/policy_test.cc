@@ -8,8 +8,8 @@ namespace rserve::test {
 namespace {
 
 TEST_CASE("a scheme's name is parsed back, an unknown one is refused by name") {
-  for (const Scheme scheme :
-       {Scheme::kRserve, Scheme::kRserveIntra, Scheme::kEpd, Scheme::kColocated}) {
+  for (const Scheme scheme : {Scheme::kRserve, Scheme::kRserveIntra, Scheme::kEpd,
+                              Scheme::kColocated, Scheme::kAdaptive}) {
     const auto parsed = ParseScheme(SchemeName(scheme));
     REQUIRE(parsed.ok());
     CHECK(*parsed == scheme);
@@ -41,6 +41,27 @@ TEST_CASE("schemes differ in gate, sharing and trigger as the table in the heade
     CHECK(policy.token_budget == Policy().token_budget);
     CHECK_FALSE(policy.one_chunk_in_flight);
   }
+}
+
+TEST_CASE("adaptive is streaming with order, B and C that follow the load; no other scheme is") {
+  const Policy adaptive = SchemePolicy(Scheme::kAdaptive);
+  CHECK(adaptive.gate == Gate::kStreaming);
+  CHECK(adaptive.order == Order::kShortestFirst);
+  CHECK(adaptive.square_root_budget);
+  CHECK(adaptive.adaptive_encode_batch);
+  for (const Scheme scheme :
+       {Scheme::kRserve, Scheme::kRserveIntra, Scheme::kEpd, Scheme::kColocated}) {
+    const Policy policy = SchemePolicy(scheme);
+    CHECK(policy.order == Order::kArrival);
+    CHECK_FALSE(policy.square_root_budget);
+    CHECK_FALSE(policy.adaptive_encode_batch);
+  }
+  // Without an encoder worker the encoder lies beside stage 0, which goes first.
+  const auto shared = SchemePlacement(Scheme::kAdaptive, 3, 0);
+  REQUIRE(shared.size() == 3);
+  CHECK(shared[0].encoder);
+  CHECK(shared[0].first == Role::kStage);
+  CHECK_FALSE(shared[1].encoder);
 }
 
 TEST_CASE("placements: stages first, then encoders; colocated puts its encoder on stage 0") {

@@ -46,6 +46,22 @@ Policy RandomPolicy(Rng& rng, bool encoder_on_first_stage) {
   return policy;
 }
 
+// Order, B and C that follow the load. `rng` is a copy: what a seed gives without them stays.
+void AdaptSometimes(Rng rng, Policy* policy) {
+  rng.Next();
+  if (!rng.Percent(45)) return;
+  if (policy->trigger == EncodeTrigger::kOnArrival) {
+    policy->order = rng.Pick({Order::kArrival, Order::kShortestFirst, Order::kFeasibleFirst});
+  }
+  policy->order_stretch = rng.Pick<int64_t>({0, 1, 8, 1000});
+  policy->order_guard_ns = rng.Pick<TimeNs>({0, rng.In(1, 30), 100000});
+  policy->slo_ns = rng.In(1, 60);
+  policy->hopeless_guard_ns = policy->order_guard_ns + rng.In(0, 200);
+  policy->square_root_budget = rng.Percent(50);
+  policy->min_token_budget = rng.In(1, 12);
+  policy->adaptive_encode_batch = rng.Percent(50);
+}
+
 Budgets RandomBudgets(Rng& rng) {
   Budgets budgets;
   if (rng.Percent(50)) budgets.embedding_bytes = rng.In(4, 80);
@@ -233,6 +249,7 @@ RandomSetup RandomSetupFor(Rng& rng) {
         SchemePlacement(scheme, static_cast<int32_t>(rng.In(1, 4)),
                         static_cast<int32_t>(rng.In(1, 3)), static_cast<int32_t>(rng.In(1, 2)));
   }
+  AdaptSometimes(rng, &config.policy);
   if (rng.Percent(30)) ShrinkBudgets(rng, setup.traits, &config);
   auto orchestrator = Orchestrator::Create(config);
   if (orchestrator.ok()) setup.orchestrator = *std::move(orchestrator);

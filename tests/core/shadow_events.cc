@@ -151,6 +151,10 @@ void ShadowModel::OnTerminal(const EventAction& event, ShadowRequest* request) {
       if (policy.encode_batch_tokens == kEncodeAll) Hit(Reached::kFinishedEncodeAllAtOnce);
       if (policy.trigger == EncodeTrigger::kOnFirstChunk) Hit(Reached::kFinishedEncodeOnFirstChunk);
       if (policy.trigger == EncodeTrigger::kOnChunk) Hit(Reached::kFinishedEncodeOnChunk);
+      if (policy.order == Order::kShortestFirst) Hit(Reached::kFinishedShortestFirst);
+      if (policy.order == Order::kFeasibleFirst) Hit(Reached::kFinishedFeasibleFirst);
+      if (policy.square_root_budget) Hit(Reached::kFinishedSquareRootBudget);
+      if (policy.adaptive_encode_batch) Hit(Reached::kFinishedAdaptiveEncodeBatch);
     }
     int64_t bytes = 0;
     for (const UnitPlan& unit : plan.units) bytes += unit.embedding_bytes;

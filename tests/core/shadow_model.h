@@ -158,6 +158,7 @@ class ShadowModel : public ActionSink {
   // shadow_stage.cc: micro-batches.
   void CheckFirstStage(const StageAction& action);
   void CheckOrder(const StageAction& action);
+  void CheckOrderByDue(const StageAction& action);
   void CheckLaterStage(const StageAction& action, ShadowMicroBatch* batch);
   void CheckEntry(const StageAction& action, const StageEntryAction& entry, ShadowRequest* request);
   bool MayTake(const ShadowRequest& request) const;

@@ -85,9 +85,47 @@ bool ShadowModel::MayTake(const ShadowRequest& request) const {
                                     request.frontier) > 0;
 }
 
+// An order other than by arrival: entries give all they can, and nobody is passed by a request that
+// came later than the guard allows.
+void ShadowModel::CheckOrderByDue(const StageAction& action) {
+  const Policy& policy = config_.policy;
+  const TimeNs guard_ns =
+      policy.order == Order::kFeasibleFirst ? policy.hopeless_guard_ns : policy.order_guard_ns;
+  int64_t left = policy.square_root_budget ? action.tokens : policy.token_budget;
+  for (const StageEntryAction& entry : action.entries) {
+    const ShadowRequest& request = *Find(entry.chunk.request);
+    const bool last = &entry == &action.entries.back();
+    const int64_t can = MayTake(request)
+                            ? request.shape.LargestChunk(request.scheduled, left, request.frontier)
+                            : 0;
+    if (entry.chunk.tokens < can) {
+      return Fail(last ? "2" : "5", "r", request.id(), " gives ", entry.chunk.tokens,
+                  " tokens and could give ", can);
+    }
+    left -= entry.chunk.tokens;
+  }
+  for (const auto& older : requests_) {
+    const auto in = [&](const StageEntryAction& e) { return e.chunk.request == older->id(); };
+    if (!MayTake(*older) || std::any_of(action.entries.begin(), action.entries.end(), in)) continue;
+    for (const StageEntryAction& entry : action.entries) {
+      const ShadowRequest& request = *Find(entry.chunk.request);
+      if (request.arrival < older->arrival) continue;
+      if (older->scheduled == 0 && request.scheduled > 0) continue;  // it may lack room to enter
+      Hit(Reached::kOlderRequestPassed);
+      if (request.times.submitted_ns - older->times.submitted_ns >= guard_ns) {
+        return Fail("5", "r", request.id(), " passes r", older->id(), ", which came ",
+                    request.times.submitted_ns - older->times.submitted_ns,
+                    " ns before it; the guard is ", guard_ns);
+      }
+    }
+  }
+}
+
 // Walks the requests in order beside the micro-batch: who was passed, who gave too little.
 void ShadowModel::CheckOrder(const StageAction& action) {
-  int64_t left = config_.policy.token_budget;
+  if (config_.policy.order != Order::kArrival) return CheckOrderByDue(action);
+  // Where B follows the load, all that can be seen is that it was at least what was taken.
+  int64_t left = config_.policy.square_root_budget ? action.tokens : config_.policy.token_budget;
   size_t next = 0;
   bool may_be_closed = false;
   const ShadowRequest* closed_for = nullptr;    // took no part although its tokens are there

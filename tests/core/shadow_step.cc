@@ -187,14 +187,22 @@ void ShadowModel::CheckWork() {
   const Budgets& limit = config_.budgets;
   const bool any_room = limit.embedding_bytes == INT64_MAX && limit.pixel_bytes == INT64_MAX &&
                         limit.units_in_flight == INT64_MAX;
+  // In an order other than by arrival any of those that have not entered may be the first.
+  const bool by_arrival = config_.policy.order == Order::kArrival;
+  const bool all_can_enter =
+      any_room && std::all_of(requests_.begin(), requests_.end(), [&](const auto& request) {
+        return !MayTake(*request) || request->scheduled > 0 || KvNeed(*request) <= kv_free;
+      });
   for (const auto& request : requests_) {
     if (!MayTake(*request)) continue;
     const bool entered = request->scheduled > 0;
+    if (!by_arrival && !entered && !all_can_enter) continue;
     if (entered || ((any_room || OldestFirst(*request)) && KvNeed(*request) <= kv_free)) {
       return Fail("2", "stage 0 is left without a micro-batch, but r", request->id(),
                   " could give ", request->frontier - request->scheduled, " tokens");
     }
-    if (!entered) return;  // it closes the entry for all behind it; the entered ones came before
+    if (!entered && by_arrival)
+      return;  // it closes the entry for all behind it; the entered ones came before
   }
 }
 

@@ -184,5 +184,61 @@ TEST_CASE("a chunk may be smaller than asked for; the batch goes on with the nex
   CHECK(queue.scheduler.Remaining(1) == 3);
 }
 
+TEST_CASE("requests are taken by the time at which they are due, then in order") {
+  Queue queue(10);
+  for (RequestId id = 1; id <= 4; ++id) queue.Add(id, 4, 4);
+  queue.scheduler.SetDue(1, 50);
+  queue.scheduler.SetDue(2, 40);
+  queue.scheduler.SetDue(3, 50);
+  queue.scheduler.SetDue(4, 30);
+  CHECK(queue.Next() == Batch{{4, 0, 4}, {2, 0, 4}, {1, 0, 2}});
+  queue.scheduler.SetDue(3, 20);  // while it waits
+  queue.scheduler.SetDue(1, 21);  // while it has entered
+  CHECK(queue.Next() == Batch{{3, 0, 4}, {1, 2, 2}});
+}
+
+TEST_CASE("due times are kept while a request has nothing to give") {
+  Queue queue(10);
+  queue.Add(1, 8, 0);
+  queue.Add(2, 8, 0);
+  queue.scheduler.SetDue(1, 9);
+  queue.scheduler.SetDue(2, 8);
+  queue.scheduler.SetSchedulable(1, 8);
+  queue.scheduler.SetSchedulable(2, 8);
+  CHECK(queue.Next() == Batch{{2, 0, 8}, {1, 0, 2}});
+}
+
+TEST_CASE("S1: a smaller B holds, unless the first entry cannot be split to fit") {
+  TokenScheduler scheduler({20, Sharing::kMany, false});
+  scheduler.set_budget_tokens(6);
+  for (RequestId id = 1; id <= 2; ++id) {
+    scheduler.Add(id, id, 10);
+    scheduler.SetSchedulable(id, 10);
+  }
+  Batch batch;
+  const auto enter = [](RequestId) { return true; };
+  REQUIRE(scheduler.Next([](RequestId, int64_t limit) { return limit; }, enter, &batch));
+  CHECK(batch == Batch{{1, 0, 6}});
+  // From here on chunks are of ten or, at the end of a prompt, of what is left.
+  const auto whole = [&](RequestId id, int64_t limit) {
+    return limit >= scheduler.Remaining(id) ? scheduler.Remaining(id) : TokenScheduler::kCloseBatch;
+  };
+  REQUIRE(scheduler.Next(whole, enter, &batch));
+  CHECK(batch == Batch{{1, 6, 4}});
+  REQUIRE(scheduler.Next(whole, enter, &batch));
+  CHECK(batch == Batch{{2, 0, 10}});
+}
+
+TEST_CASE("the oldest is tried when nobody is inside and the first due finds no room") {
+  Queue queue(10);
+  for (RequestId id = 1; id <= 3; ++id) queue.Add(id, 4, 4);
+  queue.scheduler.SetDue(1, 30);
+  queue.scheduler.SetDue(2, 20);
+  queue.scheduler.SetDue(3, 10);
+  queue.refused = 3;
+  CHECK(queue.Next() == Batch{{1, 0, 4}});
+  CHECK(queue.Next().empty());  // one is inside: it will make room
+}
+
 }  // namespace
 }  // namespace rserve::test

@@ -13,7 +13,8 @@
 // A unit passes: waiting -> (placed) preparing -> prepared -> issued. With `prepare` off there is
 // no preparation and a unit is placed as it joins a batch.
 //
-// Not thread-safe; no I/O. Requests are served in ascending `order` (FCFS: the arrival number).
+// Not thread-safe; no I/O. Requests are served by the time at which they are due and then in
+// ascending `order` (the arrival number; while nobody calls SetDue, FCFS).
 //
 // Invariants
 //   E1. A unit is issued at most once, unless Requeue put it back.
@@ -28,6 +29,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,7 +48,8 @@ struct EncoderSchedulerOptions {
   int64_t max_batch_tokens = INT64_MAX;  // no batch is larger; one unit never is (checked before)
   bool across_requests = false;          // a batch may go on with the next request's units
   bool prepare = false;                  // units pass a preparation before they can be encoded
-  TimeNs flush_ns = 0;                   // longest wait for a unit that is being prepared
+  // Longest wait for a unit that is being prepared; 0: none, whatever is ready goes.
+  TimeNs flush_ns = kNever;
 };
 
 class EncoderScheduler {
@@ -62,6 +65,10 @@ class EncoderScheduler {
   // Queues a request's units, given in prompt order with their token counts. `order` is unique.
   void Add(RequestId request, uint64_t order, absl::Span<const int32_t> units,
            absl::Span<const int64_t> tokens);
+  // When the request is due; 0 at first. Nothing for a request that is not here.
+  void SetDue(RequestId request, TimeNs due_ns);
+  // C from now on, at least 1.
+  void set_batch_tokens(int64_t tokens) { batch_tokens_ = tokens; }
   // Forgets a request and what is left of it.
   void Remove(RequestId request);
   bool Contains(RequestId request) const;
@@ -85,14 +92,16 @@ class EncoderScheduler {
  private:
   struct Request;
   struct Gathered;
-  using OrderedRequest = std::pair<uint64_t, RequestId>;
+  using OrderedRequest = std::tuple<TimeNs, uint64_t, RequestId>;  // due, `order`, id
 
   // Appends what can be taken of the request to the batch and says why it stopped.
   void Gather(Request& request, RequestId id, PlaceFn place, Gathered* gathered,
               std::vector<UnitRef>* batch);
   void Reindex(RequestId id, Request& request);
+  void Unindex(RequestId id, const Request& request);
 
   const EncoderSchedulerOptions options_;
+  int64_t batch_tokens_ = 0;
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<OrderedRequest> waiting_;    // with a unit that is not placed
   std::set<OrderedRequest> encodable_;  // with a unit that NextBatch may take first

@@ -28,11 +28,12 @@
 //   3. A unit is encoded once an attempt, unless its encode failed; never after its request ended.
 //   4. Referenced embedding bytes, pixel bytes, units in flight and KV blocks never exceed their
 //      budgets, and are zero when no request is open and no token is out.
-//   5. Under FCFS a request never overtakes an older one, except where the older has no schedulable
-//      token.
+//   5. Under Order::kArrival a request never overtakes an older one, except where the older has no
+//      schedulable token. Under the other orders it may, if it was submitted less than the guard
+//      (Policy::order_guard_ns, hopeless_guard_ns) after it.
 //   6. Every accepted request gets exactly one terminal event; no buffer is released while a token
 //      that may touch it is out.
-//   7. Same inputs, same actions.
+//   7. Same inputs, same actions: rates are learned from completions in integers (core/rates.h).
 //
 // Why no mix of budgets can deadlock. Rank requests: those that have entered (hold KV blocks) by
 // their entry, then the others by arrival. Let floor(q) be the largest amount that q must hold at
@@ -48,6 +49,11 @@
 // can have them all; so it proceeds and ends, and the next one becomes first. Under a whole-request
 // gate all of a request is placed at once in order of arrival, so whoever holds embeddings needs no
 // more of them; KV blocks are taken at entry and never asked for again.
+//
+// Orders other than by arrival change who is asked first, never who may place or enter: the encoder
+// falls back to the first-ranked request when the one due first has no place, and stage 0, when
+// nobody has entered and the one due first finds no room, to the oldest that has tokens, which by
+// the above always finds some. Under a whole-request gate encoding keeps to the order of arrival.
 
 #ifndef RSERVE_CC_ORCHESTRATOR_H_
 #define RSERVE_CC_ORCHESTRATOR_H_

@@ -1,7 +1,8 @@
 // TokenScheduler (paper, Algorithm 2): fills micro-batches with schedulable tokens across requests.
 //
-// Requests are taken in ascending `order` (FCFS: the arrival number), each giving as many of its
-// schedulable tokens as the budget B still holds, until B is used up. Where the printed pseudo-code
+// Requests are taken by the time at which they are due and then in ascending `order` (the arrival
+// number; while nobody calls SetDue, FCFS), each giving as many of its schedulable tokens as the
+// budget B still holds, until B is used up. Where the printed pseudo-code
 // leaves a gap:
 //   - a request is finished when what *remains* of its prompt is taken, not when its schedulable
 //     tokens equal the prompt's length;
@@ -13,12 +14,15 @@
 //
 // A request *enters* with its first tokens. Entering can need room (KV blocks); the first request
 // in order that finds none closes the batch to all that have not entered either, so it cannot
-// starve.
+// starve. By due times that first one may be a younger request that waits for what the oldest
+// holds; so, when no request is inside and the batch would be empty, the oldest that could give
+// tokens is tried as well.
 //
 // Not thread-safe; no I/O.
 //
 // Invariants
-//   S1. A micro-batch holds at most B tokens, at least one entry, and no entry without tokens.
+//   S1. A micro-batch holds at most B tokens, at least one entry, and no entry without tokens. It
+//       holds more than set_budget_tokens only if its first entry cannot be split to fit.
 //   S2. Entries are in order; a request is passed only for want of schedulable tokens, or because
 //   it
 //       has not entered and a request before it could not.
@@ -30,6 +34,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -82,6 +87,10 @@ class TokenScheduler {
 
   // `order` is unique.
   void Add(RequestId request, uint64_t order, int64_t prompt_tokens);
+  // When the request is due; 0 at first.
+  void SetDue(RequestId request, TimeNs due_ns);
+  // B from now on, 1 to TokenSchedulerOptions::budget_tokens.
+  void set_budget_tokens(int64_t tokens) { budget_tokens_ = tokens; }
   // Takes the request out. Micro-batches of it that are in flight must still be retired.
   void Remove(RequestId request);
   bool Contains(RequestId request) const;
@@ -102,12 +111,18 @@ class TokenScheduler {
 
  private:
   struct Request;
-  using OrderIndex = std::map<uint64_t, Request*>;  // by `order`
+  using OrderKey = std::pair<TimeNs, uint64_t>;  // due, `order`
+  using OrderIndex = std::map<OrderKey, Request*>;
 
   bool MayBeTaken(const Request& request) const;
   void Reindex(Request& request);
+  void Take(Request& request, int64_t tokens, std::vector<BatchEntry>* batch);
+  void TryOldest(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch);
 
   const TokenSchedulerOptions options_;
+  int64_t budget_tokens_ = 0;
+  int64_t inside_ = 0;   // requests that have entered and are not removed
+  bool by_due_ = false;  // SetDue was called
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   // Requests that can give tokens now, by whether they have entered.
   OrderIndex entered_;

@@ -1,0 +1,109 @@
+// Order, B and C: what follows the load, from rates learned from completions.
+
+#include <algorithm>
+
+#include "src/core/orchestrator_impl.h"
+
+namespace rserve {
+namespace {
+
+// Sizes and rates are bounded (rates.h), their products here need not be.
+int64_t Ratio(int64_t a, int64_t b, int64_t divisor) {
+  const absl::int128 value = absl::int128(a) * b / std::max<int64_t>(divisor, 1);
+  return value > (int64_t{1} << 60) ? int64_t{1} << 60 : static_cast<int64_t>(value);
+}
+
+}  // namespace
+
+void Orchestrator::Impl::Learn(const Flight& flight) {
+  const TimeNs took_ns = now_ns_ - flight.begin_ns;
+  if (flight.kind == Flight::Kind::kEncode) {
+    int64_t tokens = 0;
+    for (const UnitRef& unit : flight.units) {
+      tokens += Find(unit.request)->plan.units[unit.unit].tokens;
+    }
+    rates_.EncodeTook(tokens, took_ns);
+  } else if (flight.kind == Flight::Kind::kStage) {
+    auto batch = micro_batches_.find(flight.micro_batch);
+    if (batch == micro_batches_.end()) return;
+    rates_.StageTook(workers_[flight.worker].spec.stage, batch->second.tokens, took_ns, now_ns_);
+  }
+}
+
+// ---- Order
+// ----------------------------------------------------------------------------------------
+
+TimeNs Orchestrator::Impl::WorkLeftNs(const Request& r) const {
+  const int64_t tokens = r.plan.prompt_tokens - tracker_.Scheduled(r.plan.id);
+  return rates_.slowest_stage().PerTokens(tokens) + rates_.encode().PerTokens(r.encode_tokens);
+}
+
+void Orchestrator::Impl::UpdateOrder(Request& r) {
+  if (!UsesOrder() || r.ended) return;
+  const Policy& policy = config_.policy;
+  const RequestId id = r.plan.id;
+  const TimeNs work_ns = WorkLeftNs(r);
+  if (policy.order == Order::kFeasibleFirst && !r.hopeless) {
+    const TimeNs least_ns =
+        work_ns + rates_.TailNs(std::min<int64_t>(r.plan.prompt_tokens, policy.min_token_budget));
+    const TimeNs from_ns = r.times.submitted_ns + policy.slo_ns - std::min(least_ns, policy.slo_ns);
+    if (from_ns != r.hopeless_from_ns) {
+      if (r.hopeless_from_ns != kNever) slo_checks_.erase({r.hopeless_from_ns, r.arrival, id});
+      slo_checks_.insert({from_ns, r.arrival, id});
+      r.hopeless_from_ns = from_ns;
+    }
+  }
+  const TimeNs later_ns =
+      r.hopeless ? policy.hopeless_guard_ns
+                 : std::min(Ratio(work_ns, policy.order_stretch, 1), policy.order_guard_ns);
+  const TimeNs due_ns = r.times.submitted_ns + later_ns;
+  tokens_.SetDue(id, due_ns);
+  // Under a whole-request gate places are given in order of arrival, so encoding keeps to it: one
+  // that is placed must not wait behind one that cannot be.
+  if (policy.gate == Gate::kStreaming) encoder_.SetDue(id, due_ns);
+}
+
+void Orchestrator::Impl::ExpireHopes() {
+  while (!slo_checks_.empty() && std::get<0>(*slo_checks_.begin()) < now_ns_) {
+    Request& r = *Find(std::get<2>(*slo_checks_.begin()));
+    slo_checks_.erase(slo_checks_.begin());
+    r.hopeless_from_ns = kNever;
+    r.hopeless = true;
+    UpdateOrder(r);
+  }
+}
+
+// ---- B and C
+// --------------------------------------------------------------------------------------
+
+void Orchestrator::Impl::ChooseTokenBudget() {
+  const Policy& policy = config_.policy;
+  const LinearFit& stage = rates_.slowest_stage();
+  if (!policy.square_root_budget || !stage.known()) return;
+  int64_t budget = policy.token_budget;
+  if (num_stages_ > 1 && stage.per_token_q10() > 0) {
+    const int64_t steady = Ratio(rates_.mean_prompt_tokens(), 1024, 1024 - rates_.load_q10());
+    const int64_t tokens = std::max(prefill_backlog_, steady);
+    budget = IntegerSqrt(
+        Ratio(Ratio(tokens, stage.fixed_ns(), num_stages_ - 1), 1024, stage.per_token_q10()));
+  }
+  // Micro-batches of unlike sizes leave stages idle between them, so it moves slowly.
+  budget_ = budget_ == 0 ? budget : budget_ + (budget - budget_) / 8;
+  tokens_.set_budget_tokens(std::clamp(
+      budget_, std::min(policy.min_token_budget, policy.token_budget), policy.token_budget));
+}
+
+void Orchestrator::Impl::ChooseEncodeBatch() {
+  const LinearFit& encode = rates_.encode();
+  const LinearFit& stage = rates_.slowest_stage();
+  if (!config_.policy.adaptive_encode_batch || !encode.known() || stage.per_token_q10() <= 0) {
+    return;
+  }
+  const bool encoder_slower = encode.PerTokens(encode_backlog_) > stage.PerTokens(prefill_backlog_);
+  const int64_t requests = std::max<int64_t>(stats_.open_requests, 1);
+  const int64_t waiting = encoder_slower ? encode_backlog_ : encode_backlog_ / requests;
+  const int64_t square = Ratio(Ratio(waiting, encode.fixed_ns(), 1), 1024, stage.per_token_q10());
+  encoder_.set_batch_tokens(std::max<int64_t>(IntegerSqrt(square), 1));
+}
+
+}  // namespace rserve

@@ -1,0 +1,106 @@
+#include "src/core/rates.h"
+
+#include <algorithm>
+
+namespace rserve {
+namespace {
+
+constexpr int64_t kScale = 1 << 12;  // of one sample's weight
+constexpr int64_t kFade = 16;
+
+int64_t ToInt64(absl::int128 value) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  if (value > kMost) return kMost;
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace
+
+void LinearFit::Add(int64_t tokens, TimeNs ns) {
+  const absl::int128 x = std::clamp<int64_t>(tokens, 1, int64_t{1} << 20);
+  const absl::int128 y = std::clamp<int64_t>(ns, 0, int64_t{1} << 40);
+  const auto fold = [](absl::int128& sum, absl::int128 value) {
+    sum += value * kScale - sum / kFade;
+  };
+  fold(n_, 1);
+  fold(x_, x);
+  fold(y_, y);
+  fold(xx_, x * x);
+  fold(xy_, x * y);
+
+  const absl::int128 spread = n_ * xx_ - x_ * x_;
+  // Sizes that differ by an eighth of their mean or more tell the two parts apart.
+  if (spread * 64 >= x_ * x_ && spread > 0) {
+    const absl::int128 rise = n_ * xy_ - x_ * y_;
+    absl::int128 slope_q10 = rise > 0 ? rise * 1024 / spread : 0;
+    absl::int128 fixed = (y_ - slope_q10 * x_ / 1024) / n_;
+    if (fixed < 0) {
+      fixed = 0;
+      slope_q10 = y_ * 1024 / x_;
+    }
+    fixed_ns_ = ToInt64(fixed);
+    per_token_q10_ = ToInt64(slope_q10);
+    known_ = true;
+    return;
+  }
+  const absl::int128 told = absl::int128(fixed_ns_) * n_ + absl::int128(per_token_q10_) * x_ / 1024;
+  if (told > 0) {
+    fixed_ns_ = ToInt64(absl::int128(fixed_ns_) * y_ / told);
+    per_token_q10_ = ToInt64(absl::int128(per_token_q10_) * y_ / told);
+  } else {
+    per_token_q10_ = ToInt64(y_ * 1024 / x_);
+  }
+}
+
+TimeNs LinearFit::PerTokens(int64_t tokens) const {
+  return ToInt64(absl::int128(per_token_q10_) * tokens / 1024);
+}
+
+TimeNs LinearFit::At(int64_t tokens) const { return fixed_ns_ + PerTokens(tokens); }
+
+void Rates::Fade(Faded* sums, int64_t above, int64_t below) {
+  constexpr int64_t kShare = 64;
+  sums->above += absl::int128(above) * kScale - sums->above / kShare;
+  sums->below += absl::int128(below) * kScale - sums->below / kShare;
+}
+
+int64_t Rates::Quotient(const Faded& sums, int64_t scale) {
+  return sums.below > 0 ? ToInt64(sums.above * scale / sums.below) : 0;
+}
+
+int64_t Rates::load_q10() const {
+  // Tokens a second (in 2^30 ns) times ns a token.
+  const int64_t tokens = Quotient(traffic_, int64_t{1} << 30);
+  const absl::int128 load = absl::int128(slowest_stage().per_token_q10()) * tokens >> 30;
+  return std::min<int64_t>(ToInt64(load), 1000);
+}
+
+void Rates::StageTook(int32_t stage, int64_t tokens, TimeNs ns, TimeNs now_ns) {
+  if (stage == 0) {
+    if (last_ns_ > 0) Fade(&traffic_, tokens, std::min(now_ns - last_ns_, int64_t{1} << 40));
+    last_ns_ = now_ns;
+  }
+  stages_[static_cast<size_t>(stage)].Add(tokens, ns);
+  constexpr int64_t kTokens = 2048;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    if (stages_[s].At(kTokens) > stages_[slowest_].At(kTokens)) slowest_ = s;
+  }
+}
+
+TimeNs Rates::TailNs(int64_t tokens) const {
+  TimeNs ns = 0;
+  for (size_t s = 1; s < stages_.size(); ++s) ns += stages_[s].At(tokens);
+  return ns;
+}
+
+int64_t IntegerSqrt(int64_t value) {
+  if (value <= 0) return 0;
+  int64_t root = 0;
+  for (int64_t bit = int64_t{1} << 31; bit > 0; bit >>= 1) {
+    const int64_t next = root + bit;
+    if (next <= value / next) root = next;
+  }
+  return root;
+}
+
+}  // namespace rserve
