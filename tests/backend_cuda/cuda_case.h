@@ -1,4 +1,4 @@
-// A golden checkpoint on the CUDA backend over a HostDevice.
+// A golden checkpoint on the CUDA backend.
 
 #ifndef RSERVE_TESTS_BACKEND_CUDA_CUDA_CASE_H_
 #define RSERVE_TESTS_BACKEND_CUDA_CUDA_CASE_H_
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "src/backend/cuda/cuda_model.h"
-#include "src/backend/cuda/host/host_device.h"
 #include "tests/backend/golden_case.h"
 #include "tests/support/catch.h"
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/backend_cuda/cuda_case.h"
+#include "tests/backend_cuda/test_gpu.h"
 
 namespace rserve::testing {
 namespace {
@@ -23,8 +24,8 @@ std::vector<float> Join(const std::vector<std::vector<float>>& parts) {
 TEST_CASE("CUDA: embeddings agree with the reference, to the bit alone and together") {
   for (const std::string& name : CaseNames()) {
     const GoldenCase golden = LoadCase(name);
-    cuda::HostDevice device({});
-    const auto encoder = EncoderOf(LoadOnDevice(golden, &device));
+    const auto device = MakeTestDevice(1);
+    const auto encoder = EncoderOf(LoadOnDevice(golden, device.get()));
     PoisonEncoder(*encoder, golden);
     for (const Prompt& prompt : golden.prompts) {
       if (prompt.grids.empty()) continue;
@@ -41,8 +42,8 @@ TEST_CASE("CUDA: logits agree with the reference, to the bit for every chunk and
   uint64_t seed = 1;
   for (const std::string& name : CaseNames()) {
     const GoldenCase golden = LoadCase(name);
-    cuda::HostDevice device({seed++});
-    const auto model = LoadOnDevice(golden, &device);
+    const auto device = MakeTestDevice(seed++);
+    const auto model = LoadOnDevice(golden, device.get());
     const auto encoder = EncoderOf(model);
     const cpu::KvGeometry kv{40, 4};
     Pipeline pipeline(golden, kv, StagesOf(model, {}, kv));
@@ -65,8 +66,8 @@ TEST_CASE("CUDA: logits agree with the reference, to the bit for every chunk and
 
 TEST_CASE("CUDA: prompts share a micro-batch without seeing each other") {
   const GoldenCase golden = LoadCase("gqa7_bf16");
-  cuda::HostDevice device({99});
-  const auto model = LoadOnDevice(golden, &device);
+  const auto device = MakeTestDevice(99);
+  const auto model = LoadOnDevice(golden, device.get());
   const auto encoder = EncoderOf(model);
   const cpu::KvGeometry kv{80, 4};
   Pipeline pipeline(golden, kv, StagesOf(model, {1}, kv));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/backend/cuda/host/host_collective.h"
+#include "src/backend/cuda/host/host_device.h"
 #include "src/backend/cuda/parallel_stage.h"
 #include "src/backend/cuda/shard.h"
 #include "tests/backend_cuda/cuda_case.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/backend/cuda/host/host_device.h"
 #include "tests/backend_cuda/cuda_case.h"
 
 namespace rserve::testing {

@@ -70,8 +70,10 @@ struct Segments {
     args.head_dim = dim;
     args.kv_heads = heads;
     args.scale = 0.5f;
-    args.segments = segments.data();
-    args.tiles = tiles.data();
+    const DeviceVector<AttentionSegment> parts(segments.begin(), segments.end());
+    const DeviceVector<AttentionTile> device_tiles(tiles.begin(), tiles.end());
+    args.segments = parts.data();
+    args.tiles = device_tiles.data();
     args.num_tiles = static_cast<int64_t>(tiles.size());
     CHECK(cuda::AttendSegments(args, stream.ref()).ok());
     std::vector<uint8_t> bytes;
@@ -170,8 +172,8 @@ struct Prompts {
     const int64_t rows = std::accumulate(count.begin(), count.end(), int64_t{0});
     Guarded<Bf16> batch(std::max<int64_t>(rows, 1) * width);
     Guarded<Bf16> result(std::max<int64_t>(rows, 1) * kv_heads * group * dim);
-    std::vector<int64_t> slots;
-    std::vector<int32_t> table;
+    DeviceVector<int64_t> slots;
+    DeviceVector<int32_t> table;
     std::vector<AttentionSegment> segments;
     int64_t row = 0;
     for (size_t i = 0; i < prompts.size(); ++i) {
@@ -186,8 +188,10 @@ struct Prompts {
       }
       row += count[i];
     }
-    std::vector<AttentionTile> tiles;
-    cuda::PlanAttention(segments, group, true, &tiles);
+    std::vector<AttentionTile> plan;
+    cuda::PlanAttention(segments, group, true, &plan);
+    const DeviceVector<AttentionSegment> parts(segments.begin(), segments.end());
+    const DeviceVector<AttentionTile> tiles(plan.begin(), plan.end());
     cuda::KvWriteArgs write;
     write.k = batch.data() + kv_heads * group * dim;
     write.v = write.k + kv_heads * dim;
@@ -209,7 +213,7 @@ struct Prompts {
     args.kv_heads = kv_heads;
     args.group = group;
     args.scale = 0.25f;
-    args.segments = segments.data();
+    args.segments = parts.data();
     args.tiles = tiles.data();
     args.num_tiles = static_cast<int64_t>(tiles.size());
     args.cache = cache.data();

@@ -198,8 +198,9 @@ TEST_CASE("angles and rotary agree with f64 and leave the other columns alone") 
   for (const Shape& shape :
        {Shape{1, 2, 8}, {3, 22, 24}, {5, 80, 80}, {7, 12, 13}, {2, 128, 128}, {4, 32, 40}}) {
     const int64_t rows = random.Int(1, 5), pairs = shape.dim / 2;
-    std::vector<int32_t> positions(static_cast<size_t>(3 * rows)), axis(static_cast<size_t>(pairs));
-    std::vector<float> inverse(static_cast<size_t>(pairs));
+    DeviceVector<int32_t> positions(static_cast<size_t>(3 * rows)),
+        axis(static_cast<size_t>(pairs));
+    DeviceVector<float> inverse(static_cast<size_t>(pairs));
     for (int32_t& p : positions) p = static_cast<int32_t>(random.Int(0, 40000));
     for (size_t i = 0; i < axis.size(); ++i) {
       axis[i] = static_cast<int32_t>(random.Int(0, 2));
@@ -254,7 +255,7 @@ TEST_CASE("keys and values reach their slots and nothing else is written") {
       const int64_t head = aligned ? 24 : 12, heads = 3, blocks = 7, rows = 9;
       Rows<Bf16> qkv(rows, 4 * heads * head, aligned ? 8 : 1, 0);
       random.Fill(qkv.array);
-      std::vector<int64_t> slots(static_cast<size_t>(blocks * block_tokens));
+      DeviceVector<int64_t> slots(static_cast<size_t>(blocks * block_tokens));
       std::iota(slots.begin(), slots.end(), 0);
       for (size_t i = slots.size(); i > 1; --i) {
         std::swap(slots[i - 1],
@@ -305,8 +306,8 @@ TEST_CASE("embedding rows come from the table or from their item") {
     random.Fill(items[0].array);
     random.Fill(items[1].array);
     // Rows 3 and 4 are rows 2 and 3 of item 0, rows 8 to 10 all of item 1.
-    const std::vector<cuda::ItemRows> parts = {{items[0].data(), 1}, {items[1].data(), 8}};
-    const std::vector<int32_t> sources = {0, 8, 3, -1, -1, 7, 0, 1, -2, -2, -2, 4};
+    const DeviceVector<cuda::ItemRows> parts = {{items[0].data(), 1}, {items[1].data(), 8}};
+    const DeviceVector<int32_t> sources = {0, 8, 3, -1, -1, 7, 0, 1, -2, -2, -2, 4};
     Stream& stream = Rotating(width);
     REQUIRE(cuda::Embedding({table.data(), width, sources.data(), parts.data(), width, y.data(),
                              y.stride, rows, width},
@@ -334,7 +335,7 @@ TEST_CASE("conversions round once, permute and pad") {
     for (int64_t i = 0; i < x.array.size(); ++i) x.array[i] = random.Float(100.0f);
     Rows<Bf16> y(rows, padded, gap, 0);
     Rows<float> back(rows, width, gap, 0);
-    const std::vector<int32_t> map = {2, 0, 3, 1};
+    const DeviceVector<int32_t> map = {2, 0, 3, 1};
     Stream& stream = Rotating(width);
     REQUIRE(
         cuda::RowsToBf16({x.data(), x.stride, map.data(), y.data(), y.stride, rows, width, padded},
@@ -365,7 +366,7 @@ TEST_CASE("patchify agrees with the processor's formula in f64") {
     Guarded<uint8_t> pixels(height * size * row_bytes);
     for (int64_t i = 0; i < pixels.size(); ++i)
       pixels[i] = static_cast<uint8_t>(random.Int(0, 255));
-    const std::vector<int32_t> places = {0, 0, 2, 3, 1, 2, 0, 3, 2, 0};
+    const DeviceVector<int32_t> places = {0, 0, 2, 3, 1, 2, 0, 3, 2, 0};
     const double mean[3] = {0.48145466, 0.4578275, 0.40821073};
     const double std[3] = {0.26862954, 0.26130258, 0.27577711};
     Rows<Bf16> y(5, padded, 3, 0);
