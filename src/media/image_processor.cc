@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -85,16 +86,16 @@ PatchPosition PositionOf(int64_t row, int64_t grid_width, int64_t merge) {
           window % windows_a_row * merge + inside % merge};
 }
 
-}  // namespace
-
-absl::Status PatchifyRows(const RgbView& resized, const model::ImagePlan& plan,
-                          const model::ImageProcessorConfig& config, int64_t first_patch,
-                          absl::Span<float> patches) {
-  if (absl::Status status = CheckView(resized); !status.ok()) return status;
+// PatchifyRows with the frames of the temporal patch; the last one stands for those that lack.
+absl::Status PatchifyFrames(absl::Span<const RgbView> frames, const model::ImagePlan& plan,
+                            const model::ImageProcessorConfig& config, int64_t first_patch,
+                            absl::Span<float> patches) {
   const absl::StatusOr<int64_t> row_length = CheckPlan(plan, config);
   if (!row_length.ok()) return row_length.status();
-  if (resized.width != plan.resized_width || resized.height != plan.resized_height) {
-    return absl::InvalidArgumentError(absl::StrCat("image of ", resized.width, "x", resized.height,
+  for (const RgbView& frame : frames) {
+    if (absl::Status status = CheckView(frame); !status.ok()) return status;
+    if (frame.width == plan.resized_width && frame.height == plan.resized_height) continue;
+    return absl::InvalidArgumentError(absl::StrCat("image of ", frame.width, "x", frame.height,
                                                    " pixels where the plan has ",
                                                    plan.resized_width, "x", plan.resized_height));
   }
@@ -113,43 +114,72 @@ absl::Status PatchifyRows(const RgbView& resized, const model::ImagePlan& plan,
   float* out = patches.data();
   for (int64_t row = first_patch; row < first_patch + count; ++row) {
     const PatchPosition at = PositionOf(row, plan.grid.w, config.merge_size);
-    const uint8_t* corner =
-        resized.data + at.y * patch * resized.row_stride_bytes + at.x * patch * kChannels;
     for (size_t c = 0; c < kChannels; ++c) {
       const std::array<float, 256>& values = table[c];
-      float* first_frame = out;
-      for (int64_t y = 0; y < patch; ++y) {
-        const uint8_t* sample = corner + y * resized.row_stride_bytes + c;
-        for (int64_t x = 0; x < patch; ++x) *out++ = values[sample[x * kChannels]];
+      for (const RgbView& frame : frames) {
+        const uint8_t* corner = frame.data + at.y * patch * frame.row_stride_bytes +
+                                at.x * patch * kChannels + static_cast<int64_t>(c);
+        for (int64_t y = 0; y < patch; ++y) {
+          const uint8_t* sample = corner + y * frame.row_stride_bytes;
+          for (int64_t x = 0; x < patch; ++x) *out++ = values[sample[x * kChannels]];
+        }
       }
       // A still image is its own next frame.
-      for (int32_t t = 1; t < config.temporal_patch_size; ++t, out += plane) {
-        std::memcpy(out, first_frame, static_cast<size_t>(plane) * sizeof(float));
+      for (auto t = static_cast<int32_t>(frames.size()); t < config.temporal_patch_size; ++t) {
+        std::memcpy(out, out - plane, static_cast<size_t>(plane) * sizeof(float));
+        out += plane;
       }
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status PreprocessImage(const RgbView& source, const model::ImagePlan& plan,
-                             const model::ImageProcessorConfig& config, absl::Span<float> patches) {
+}  // namespace
+
+absl::Status PatchifyRows(const RgbView& resized, const model::ImagePlan& plan,
+                          const model::ImageProcessorConfig& config, int64_t first_patch,
+                          absl::Span<float> patches) {
+  return PatchifyFrames(absl::MakeConstSpan(&resized, 1), plan, config, first_patch, patches);
+}
+
+absl::Status PreprocessFrames(absl::Span<const RgbView> frames, const model::ImagePlan& plan,
+                              const model::ImageProcessorConfig& config,
+                              absl::Span<float> patches) {
   // Everything is checked before the resize allocates.
-  if (absl::Status status = CheckView(source); !status.ok()) return status;
   const absl::StatusOr<int64_t> row_length = CheckPlan(plan, config);
   if (!row_length.ok()) return row_length.status();
+  if (frames.empty() || frames.size() > static_cast<size_t>(config.temporal_patch_size)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        frames.size(), " frames for a temporal patch of ", config.temporal_patch_size));
+  }
+  for (const RgbView& frame : frames) {
+    if (absl::Status status = CheckView(frame); !status.ok()) return status;
+  }
   const auto rows = static_cast<int64_t>(patches.size()) / *row_length;
   if (rows != plan.grid.patches() || rows * *row_length != static_cast<int64_t>(patches.size())) {
     return absl::InvalidArgumentError(absl::StrCat("patch buffer of ", patches.size(),
                                                    " floats; the plan has ", plan.grid.patches(),
                                                    " rows of ", *row_length));
   }
-  const bool same_size = source.width == plan.resized_width && source.height == plan.resized_height;
-  // With do_resize off PatchifyRows refuses an image of another size.
-  if (same_size || !config.do_resize) return PatchifyRows(source, plan, config, 0, patches);
-  const RgbImage resized = ResizeBicubic(source, plan.resized_width, plan.resized_height);
-  const RgbView view = {resized.data.data(), resized.width, resized.height,
-                        int64_t{resized.width} * kChannels};
-  return PatchifyRows(view, plan, config, 0, patches);
+  std::vector<RgbImage> resized(frames.size());
+  std::vector<RgbView> views(frames.begin(), frames.end());
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const RgbView& frame = frames[i];
+    // With do_resize off PatchifyFrames refuses an image of another size.
+    if (!config.do_resize ||
+        (frame.width == plan.resized_width && frame.height == plan.resized_height)) {
+      continue;
+    }
+    resized[i] = ResizeBicubic(frame, plan.resized_width, plan.resized_height);
+    views[i] = {resized[i].data.data(), resized[i].width, resized[i].height,
+                int64_t{resized[i].width} * kChannels};
+  }
+  return PatchifyFrames(views, plan, config, 0, patches);
+}
+
+absl::Status PreprocessImage(const RgbView& source, const model::ImagePlan& plan,
+                             const model::ImageProcessorConfig& config, absl::Span<float> patches) {
+  return PreprocessFrames(absl::MakeConstSpan(&source, 1), plan, config, patches);
 }
 
 }  // namespace rserve::media

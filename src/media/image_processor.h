@@ -47,6 +47,12 @@ absl::Status PatchifyRows(const RgbView& resized, const model::ImagePlan& plan,
                           const model::ImageProcessorConfig& config, int64_t first_patch,
                           absl::Span<float> patches);
 
+// One temporal patch of a video: config.temporal_patch_size frames of one size (or fewer: the last
+// one is repeated), each resized as PreprocessImage does; `plan` is that of a still image (grid.t
+// 1). Rows and errors as there.
+absl::Status PreprocessFrames(absl::Span<const RgbView> frames, const model::ImagePlan& plan,
+                              const model::ImageProcessorConfig& config, absl::Span<float> patches);
+
 }  // namespace rserve::media
 
 #endif  // RSERVE_SRC_MEDIA_IMAGE_PROCESSOR_H_

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "src/model/json/json_fields.h"
 #include "src/model/weights/mapped_file.h"
@@ -79,6 +80,10 @@ absl::Status ReadTokenizer(const std::string& folder, ModelFolder* model) {
   return absl::OkStatus();
 }
 
+absl::Status NoToken(const std::string& folder, const char* name) {
+  return absl::InvalidArgumentError(absl::StrCat(folder, ": tokenizer.json has no token ", name));
+}
+
 // What the files say of each other.
 absl::Status CheckTogether(const std::string& folder, const ModelFolder& model) {
   const ImageProcessorConfig& processor = model.processor;
@@ -101,13 +106,41 @@ absl::Status CheckTogether(const std::string& folder, const ModelFolder& model) 
       {"<|image_pad|>", model.config.image_token_id},
       {"<|vision_start|>", model.config.vision_start_token_id},
       {"<|vision_end|>", model.config.vision_end_token_id}};
+  // Without its control tokens the chat template would be read as a user's text.
+  for (const char* name : {"<|im_start|>", "<|im_end|>"}) {
+    if (!model.tokenizer->TokenId(name).has_value()) return NoToken(folder, name);
+  }
   for (const auto& [name, id] : markers) {
     const std::optional<int32_t> known = model.tokenizer->TokenId(name);
-    if (known.has_value() && (*known != id || !model.tokenizer->IsSpecial(id))) {
+    if (!known.has_value()) return NoToken(folder, name);
+    if ((*known != id || !model.tokenizer->IsSpecial(id))) {
       return absl::InvalidArgumentError(
           absl::StrCat(folder, ": tokenizer.json gives ", name, " the id ", *known,
                        *known == id ? " and does not mark it as special" : ", config.json ",
                        *known == id ? "" : absl::StrCat(id)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A checkpoint with more layers than config.json names is another model than config.json's.
+absl::Status CheckDepth(const std::string& folder, const ModelFolder& model) {
+  const struct {
+    std::string_view before;  // the layer's number, in a tensor's name
+    const char* option;
+    int64_t depth;
+  } stacks[] = {{"blocks.", "vision_config.depth", model.config.vision.depth},
+                {"layers.", "num_hidden_layers", model.config.text.num_layers}};
+  for (const std::string& name : model.checkpoint->Names()) {
+    for (const auto& stack : stacks) {
+      const size_t at = name.find(stack.before);
+      if (at == std::string::npos) continue;
+      int64_t layer = -1;
+      const absl::string_view rest = absl::string_view(name).substr(at + stack.before.size());
+      if (!absl::SimpleAtoi(rest.substr(0, rest.find('.')), &layer) || layer < stack.depth) break;
+      return absl::InvalidArgumentError(absl::StrCat(folder, ": the weights hold ", name,
+                                                     ", config.json's ", stack.option, " is ",
+                                                     stack.depth));
     }
   }
   return absl::OkStatus();
@@ -137,6 +170,7 @@ absl::StatusOr<ModelFolder> OpenModelFolder(const std::string& folder) {
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(folder);
   if (!checkpoint.ok()) return checkpoint.status();
   model->checkpoint = *std::move(checkpoint);
+  if (absl::Status s = CheckDepth(folder, *model); !s.ok()) return s;
   return model;
 }
 

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace rserve::model {
@@ -68,9 +69,9 @@ absl::StatusOr<RenderedChat> RenderChat(absl::Span<const ChatMessage> messages,
   for (size_t i = 0; i < messages.size(); ++i) {
     const ChatMessage& message = messages[i];
     if (message.role != "system" && message.role != "user" && message.role != "assistant") {
-      return absl::InvalidArgumentError(absl::StrCat("message ", i, ": role \"",
-                                                     message.role.substr(0, 64),
-                                                     "\" is not system, user or assistant"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "message ", i, ": role \"", absl::Utf8SafeCHexEscape(message.role.substr(0, 64)),
+          "\" is not system, user or assistant"));
     }
     out.Control(kTurnStart);
     out.Text(message.role);

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/model/spec/video_plan.h"
 
 namespace rserve::model {
 namespace {
 
 // Positions are 32-bit, and no context is longer than this.
 constexpr int64_t kMaxPromptTokens = int64_t{1} << 24;
+constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
 // Builds the plan part by part.
 class Planner {
@@ -27,8 +29,14 @@ class Planner {
       status = AddText(tokenizer_.EncodeUserText(text->text));
     } else if (const auto* written = std::get_if<TemplatePart>(&part)) {
       status = AddText(tokenizer_.EncodeTemplate(written->text));
+    } else if (const auto* image = std::get_if<ImagePart>(&part)) {
+      status = AddItem(index, PlanImage(image->height, image->width, processor_), {});
+    } else if (const auto* video = std::get_if<VideoPart>(&part)) {
+      status = AddItem(index, PlanVideo(video->height, video->width, video->frames, processor_),
+                       video->temporal);
     } else {
-      status = AddImage(index, std::get<ImagePart>(part));
+      const auto& rows = std::get<EmbeddingPart>(part);
+      status = AddItem(index, PlanRows(rows.grid), rows.temporal);
     }
     if (status.ok()) return status;
     return absl::Status(status.code(), absl::StrCat("prompt part ", index, ": ", status.message()));
@@ -66,18 +74,46 @@ class Planner {
     return absl::OkStatus();
   }
 
-  absl::Status AddImage(int32_t index, const ImagePart& image) {
-    absl::StatusOr<ImagePlan> plan = PlanImage(image.height, image.width, processor_);
+  // The plan of a picture that would have these rows.
+  absl::StatusOr<ImagePlan> PlanRows(const Grid& rows) const {
+    if (rows.t < 1 || rows.h < 1 || rows.w < 1 || rows.h > kMaxPromptTokens ||
+        rows.w > kMaxPromptTokens || rows.t > kMaxPromptTokens ||
+        int64_t{rows.h} * rows.w > kMaxPromptTokens / rows.t) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("embedding rows of grid ", rows.t, " x ", rows.h, " x ", rows.w,
+                       ": want at least 1 and at most ", kMaxPromptTokens, " in all"));
+    }
+    ImagePlan plan;
+    plan.tokens = rows.patches();
+    plan.grid = {rows.t, rows.h * processor_.merge_size, rows.w * processor_.merge_size};
+    plan.resized_height = plan.grid.h * processor_.patch_size;
+    plan.resized_width = plan.grid.w * processor_.patch_size;
+    return plan;
+  }
+
+  absl::Status AddItem(int32_t index, absl::StatusOr<ImagePlan> plan,
+                       const std::vector<int32_t>& temporal) {
     if (!plan.ok()) return plan.status();
+    if (!temporal.empty() && temporal.size() != static_cast<size_t>(plan->grid.t)) {
+      return absl::InvalidArgumentError(absl::StrCat(temporal.size(), " temporal positions for ",
+                                                     plan->grid.t, " temporal patches"));
+    }
     if (absl::Status status = Reserve(plan->tokens + 2); !status.ok()) return status;
+    span_ += temporal.empty() ? 0 : temporal.back();
+    if (span_ > kMaxPositions) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the videos span ", span_, " positions, the limit is ", kMaxPositions));
+    }
     std::vector<int32_t>& ids = plan_.token_ids;
     if (markers_) ids.push_back(model_.vision_start_token_id);
     PlannedItem item;
     item.part_index = index;
     item.plan = *plan;
     item.token_begin = static_cast<int64_t>(ids.size());
-    plan_.items.push_back(item);
-    ids.insert(ids.end(), static_cast<size_t>(plan->tokens), model_.image_token_id);
+    item.temporal = temporal;
+    plan_.items.push_back(std::move(item));
+    ids.insert(ids.end(), static_cast<size_t>(plan->tokens),
+               temporal.empty() ? model_.image_token_id : model_.video_token_id);
     if (markers_) ids.push_back(model_.vision_end_token_id);
     return absl::OkStatus();
   }
@@ -93,6 +129,7 @@ class Planner {
   const ImageProcessorConfig& processor_;
   const Tokenizer& tokenizer_;
   const bool markers_;
+  int64_t span_ = 0;  // positions that videos add
   PromptPlan plan_;
 };
 
@@ -136,16 +173,18 @@ std::vector<int32_t> MropePositions(int64_t num_tokens, absl::Span<const Planned
     text_until(item.token_begin);
     const int32_t rows = item.plan.grid.h / merge;
     const int32_t columns = item.plan.grid.w / merge;
+    int32_t offset = 0;
     for (int32_t t = 0; t < item.plan.grid.t; ++t) {
+      offset = item.temporal.empty() ? t : item.temporal[static_cast<size_t>(t)];
       for (int32_t row = 0; row < rows; ++row) {
         for (int32_t column = 0; column < columns; ++column, ++token) {
-          temporal[token] = next + t;
+          temporal[token] = next + offset;
           height[token] = next + row;
           width[token] = next + column;
         }
       }
     }
-    next += std::max({item.plan.grid.t, rows, columns});
+    next += std::max({offset + 1, rows, columns});
   }
   text_until(num_tokens);
   if (mrope_delta != nullptr) *mrope_delta = next - num_tokens;
