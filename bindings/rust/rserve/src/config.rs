@@ -1,0 +1,189 @@
+//! What an engine is made from.
+
+use std::path::PathBuf;
+
+use rserve_sys as sys;
+
+use crate::callbacks::{LogRecord, LogSink, ProgressSink};
+use crate::error::{call, Result};
+
+/// How encoding and prefill are coordinated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum Scheme {
+    /// Own encoder; what is encoded is prefilled; many requests.
+    #[default]
+    Rserve = sys::RSERVE_SCHEME_RSERVE,
+    /// The same, one request in the pipeline at a time.
+    RserveIntra = sys::RSERVE_SCHEME_RSERVE_INTRA,
+    /// Own encoder; a request is prefilled once all of it is encoded.
+    Epd = sys::RSERVE_SCHEME_EPD,
+    /// The first stage's cores encode too, then prefill.
+    Colocated = sys::RSERVE_SCHEME_COLOCATED,
+}
+
+impl std::str::FromStr for Scheme {
+    type Err = crate::Error;
+
+    /// By its name: "rserve", "rserve_intra", "epd", "colocated".
+    fn from_str(name: &str) -> Result<Scheme> {
+        let mut scheme = 0;
+        // SAFETY: the name is borrowed for the call, `scheme` is ours.
+        call(|err| unsafe {
+            sys::rserve_scheme_parse(name.as_ptr().cast(), name.len(), &mut scheme, err)
+        })?;
+        Ok(match scheme {
+            sys::RSERVE_SCHEME_RSERVE_INTRA => Scheme::RserveIntra,
+            sys::RSERVE_SCHEME_EPD => Scheme::Epd,
+            sys::RSERVE_SCHEME_COLOCATED => Scheme::Colocated,
+            _ => Scheme::Rserve,
+        })
+    }
+}
+
+/// What may be prefilled before all of a request is encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum Gate {
+    /// The scheme's.
+    #[default]
+    Default = sys::RSERVE_GATE_DEFAULT,
+    Streaming = sys::RSERVE_GATE_STREAMING,
+    WholeRequest = sys::RSERVE_GATE_WHOLE_REQUEST,
+}
+
+/// Whose tokens share a micro-batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum Sharing {
+    /// The scheme's.
+    #[default]
+    Default = sys::RSERVE_SHARING_DEFAULT,
+    Many = sys::RSERVE_SHARING_MANY,
+    OneRequest = sys::RSERVE_SHARING_ONE_REQUEST,
+}
+
+/// What starts the encoding of a request. The last two need the encoder on stage 0's worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum Trigger {
+    /// The scheme's.
+    #[default]
+    Default = sys::RSERVE_TRIGGER_DEFAULT,
+    OnArrival = sys::RSERVE_TRIGGER_ON_ARRIVAL,
+    OnFirstChunk = sys::RSERVE_TRIGGER_ON_FIRST_CHUNK,
+    OnChunk = sys::RSERVE_TRIGGER_ON_CHUNK,
+}
+
+/// [`Config::encode_batch_tokens`]: all pictures of a request in one batch.
+pub const ENCODE_ALL: i64 = sys::RSERVE_ENCODE_ALL;
+
+/// An engine's model, placement and limits. Zero and empty are the defaults that `rserve.h` states:
+///
+/// ```
+/// let config = rserve::Config { stages: 2, token_budget: 512, ..rserve::Config::new("model") };
+/// ```
+#[derive(Default)]
+pub struct Config {
+    /// A folder with config.json, tokenizer.json and *.safetensors.
+    pub model_path: PathBuf,
+    /// How encoding and prefill are coordinated.
+    pub scheme: Scheme,
+    /// Pipeline stages.
+    pub stages: i32,
+    /// Encoder workers; ignored by [`Scheme::Colocated`].
+    pub encoders: i32,
+    /// C: picture tokens of an encode batch, at least.
+    pub encode_batch_tokens: i64,
+    /// B: tokens of a micro-batch, at most.
+    pub token_budget: i64,
+    /// One chunk of a request in the pipeline.
+    pub vanilla_pp: bool,
+    /// An encode batch may mix requests.
+    pub encode_across_requests: bool,
+    /// Do not pin worker threads to cores.
+    pub no_pinning: bool,
+    /// What may be prefilled before all of a request is encoded.
+    pub gate: Gate,
+    /// Whose tokens share a micro-batch.
+    pub sharing: Sharing,
+    /// What starts the encoding of a request.
+    pub trigger: Trigger,
+    /// How long a batch below C waits for the request's next picture; 0: no limit; 1: not at all.
+    pub encode_flush_ns: i64,
+    /// In the pipeline, at most.
+    pub max_micro_batches: i32,
+    /// Threads that decode and resize pictures.
+    pub media_threads: i32,
+    /// Threads of all workers together.
+    pub threads: i32,
+    /// Tokens of a KV block.
+    pub kv_block_tokens: i32,
+    /// Layers of each stage; empty: even.
+    pub stage_layers: Vec<i32>,
+    /// Threads of each worker, stages then encoders; empty: by their cores.
+    pub worker_threads: Vec<i32>,
+    /// Cores of each worker, in the same order; empty: dealt out.
+    pub worker_cores: Vec<Vec<i32>>,
+    /// Tokens of the KV cache.
+    pub kv_tokens: i64,
+    /// Encoded and not yet prefilled, at most.
+    pub embedding_bytes: i64,
+    /// Prepared and not yet encoded, at most.
+    pub pixel_bytes: i64,
+    /// Tokens of one encode batch, at most.
+    pub encoder_batch_tokens: i64,
+    /// Pictures with an embedding, at most.
+    pub units_in_flight: i64,
+    /// Pictures and text of open requests, at most.
+    pub input_bytes: i64,
+    /// Open requests, at most.
+    pub queue_requests: i64,
+    /// Tokens of a prompt, at most.
+    pub max_prompt_tokens: i64,
+    /// Width times height of a source picture, at most.
+    pub max_image_pixels: i64,
+    /// Ended requests that were not acknowledged, at most.
+    pub max_unacknowledged: i64,
+    /// See [`Config::log`].
+    pub log: Option<LogSink>,
+    /// See [`Config::load_progress`].
+    pub load_progress: Option<ProgressSink>,
+}
+
+impl Config {
+    /// The defaults for a model.
+    pub fn new(model_path: impl Into<PathBuf>) -> Config {
+        Config { model_path: model_path.into(), ..Config::default() }
+    }
+
+    /// Receives the engine's log, on any thread and several at once. It must not call the engine; a
+    /// panic in it is swallowed.
+    pub fn log(mut self, write: impl Fn(&LogRecord<'_>) + Send + Sync + 'static) -> Config {
+        self.log = Some(Box::new(write));
+        self
+    }
+
+    /// Receives the progress of loading, as bytes done and bytes in all. A panic in it is swallowed.
+    pub fn load_progress(mut self, report: impl FnMut(i64, i64) + Send + 'static) -> Config {
+        self.load_progress = Some(Box::new(report));
+        self
+    }
+
+    pub(crate) fn flags(&self) -> u32 {
+        let mut flags = 0;
+        if self.vanilla_pp {
+            flags |= sys::RSERVE_ENGINE_F_VANILLA_PP;
+        }
+        if self.encode_across_requests {
+            flags |= sys::RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS;
+        }
+        if self.no_pinning {
+            flags |= sys::RSERVE_ENGINE_F_NO_PINNING;
+        }
+        flags
+    }
+}
