@@ -138,9 +138,8 @@ def render(digits, colours, height, width, strong, gen):
     stroke = F.grid_sample(
         digits.unsqueeze(1), grid, mode="bicubic", padding_mode="zeros", align_corners=False
     )
-    # Soft edges: a steeper one would fill the small holes of an 8 or a 9.
-    floor = _uniform((count, 1, 1, 1), 0.05, 0.25 if strong else 0.15, gen)
-    alpha = ((stroke - floor) / 0.8).clamp(0, 1)
+    floor = _uniform((count, 1, 1, 1), 0.1, 0.3 if strong else 0.2, gen)
+    alpha = ((stroke - floor) / 0.6).clamp(0, 1)
     background = _background(colours, height, width, gen)
     picture = background * (1 - alpha) + _ink(background, gen) * alpha
     # A coarse palette keeps the PNG files of the evaluation set small.
