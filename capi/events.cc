@@ -29,7 +29,7 @@ static_assert(RSERVE_EVENT_CANCELLED == static_cast<int>(rserve::EventType::kCan
 
 namespace rserve::capi {
 
-rserve_event MakeEvent(const Event& from, int64_t item_tokens) {
+rserve_event MakeEvent(const Event& from) {
   rserve_event event{};
   event.request_id = from.request;
   event.user_data = from.user_data;
@@ -45,7 +45,7 @@ rserve_event MakeEvent(const Event& from, int64_t item_tokens) {
     event.u.first_token.ttft_ns = from.times.first_token_ns - from.times.submitted_ns;
   } else if (from.item >= 0) {
     event.u.item.item = from.item;
-    event.u.item.tokens = item_tokens;
+    event.u.item.tokens = from.item_tokens;
   }
   return event;
 }
@@ -86,8 +86,7 @@ absl::Status PollInto(rserve_engine* handle, AnyEngine& engine, rserve_event* ev
     handle->events.clear();
     engine.Poll(room, &handle->events);
     for (const Event& from : handle->events) {
-      const rserve_event event =
-          MakeEvent(from, from.item < 0 ? 0 : engine.ItemTokens(from.request, from.item));
+      const rserve_event event = MakeEvent(from);
       std::memcpy(at, &event, sizeof(event));
       std::memset(at + sizeof(event), 0, event_size - sizeof(event));
       at += event_size;

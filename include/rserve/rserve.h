@@ -255,7 +255,7 @@ typedef struct rserve_engine_config {
   int64_t pixel_bytes;          /* prepared, not yet encoded; 0: 512 MiB */
   int64_t encoder_batch_tokens; /* of one encode batch at most; 0: 16384 */
   int64_t units_in_flight;      /* pictures with an embedding; 0: no limit */
-  int64_t input_bytes;          /* pictures and text of open requests; 0: 1 GiB */
+  int64_t input_bytes;          /* pictures, text and kept results of open requests; 0: 1 GiB */
   int64_t queue_requests;       /* open requests; 0: 1024 */
   int64_t max_prompt_tokens;    /* 0: the model's context */
   int64_t max_image_pixels;     /* width * height of a source picture; 0: 2^27 */

@@ -127,7 +127,8 @@ void Orchestrator::Impl::Settle(Request& r) {
   const RequestId id = r.plan.id;
   // The host's own memory is read by preparations, or by the encoder where there are none; only
   // then does the terminal event wait, since it promises that the host may reuse that memory.
-  const int32_t input_readers = config_.prepare_lanes > 0 ? r.prepares_out : r.encodes_out;
+  int32_t input_readers = config_.prepare_lanes > 0 ? r.prepares_out : r.encodes_out;
+  if (!r.plan.input_borrowed) input_readers = 0;
   if (!r.terminal_sent && input_readers == 0) {
     for (int32_t item = 0; item < r.plan.num_items; ++item) {
       if (!r.item_input_released[item]) ReleaseInput(r, item);

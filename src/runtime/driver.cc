@@ -200,6 +200,7 @@ void Driver::OnEvent(const EventAction& action) {
   std::list<Event> slot = TakeSlot(type, action.request, *record);
   Event& event = slot.front();
   event.item = action.item;
+  if (action.item >= 0) event.item_tokens = record->item_tokens[action.item];
   event.status = std::move(status);
   event.first_token = first_token;
   if (action.times != nullptr) {

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -27,6 +28,11 @@ absl::Status RunGuarded(absl::string_view what, absl::FunctionRef<void()> fn) no
     return Describe(absl::StatusCode::kResourceExhausted, what, ": out of memory");
   } catch (const std::exception& e) {
     try {
+      const auto* system = dynamic_cast<const std::system_error*>(&e);
+      if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat(what, ": the system refused another thread: ", e.what()));
+      }
       return absl::InternalError(absl::StrCat(what, " threw: ", e.what()));
     } catch (...) {
       return absl::Status(absl::StatusCode::kInternal, "");

@@ -30,6 +30,8 @@ absl::Status Inbox::Submit(RequestPlan plan, uint64_t user_data, TimeNs now_ns) 
   record.user_data = user_data;
   record.input_bytes = input_bytes;
   record.submitted_ns = now_ns;
+  record.item_tokens.resize(static_cast<size_t>(plan.num_items));
+  for (const UnitPlan& unit : plan.units) record.item_tokens[unit.item] += unit.tokens;
   record.slots.resize(EventsOf(plan));
   std::list<InboxItem> item = MakeItem(SubmitInput{std::move(plan)});
 

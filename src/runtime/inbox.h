@@ -22,6 +22,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -42,6 +43,7 @@ struct RequestRecord {
   uint64_t user_data = 0;
   int64_t input_bytes = 0;
   TimeNs submitted_ns = 0;
+  std::vector<int64_t> item_tokens;
   std::list<Event> slots;     // the events to come; the last one is the terminal event's
   absl::Status failure;       // set: ends with kFailed, whatever the orchestrator makes of it
   bool open = true;           // no terminal event yet; guarded by the inbox

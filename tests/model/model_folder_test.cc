@@ -114,6 +114,23 @@ TEST_CASE_METHOD(Fixture, "files that do not fit each other are refused") {
     config["image_token_id"] = 3;
     finding = "<|image_pad|>";
   }
+  SECTION("a chat's control token") {
+    json tokenizer = json::parse(ReadGolden("tokenizer.json"));
+    for (json& token : tokenizer["added_tokens"]) {
+      if (token["content"] == "<|im_start|>") token["content"] = "<|im_begin|>";
+    }
+    folder.Write("tokenizer.json", tokenizer.dump());
+    finding = "tokenizer.json has no token <|im_start|>";
+  }
+  SECTION("more layers than config.json names") {
+    const std::string name = GENERATE(as<std::string>{}, "model.layers.1.mlp.up_proj.weight",
+                                      "visual.blocks.2.norm1.weight");
+    auto writer = SafetensorsWriter::Create(folder.File("model.safetensors"),
+                                            {TensorSpec{name, DType::kF32, {1}}});
+    REQUIRE((*writer)->Append({1.0f}).ok());
+    REQUIRE((*writer)->Finish().ok());
+    finding = name;
+  }
   WriteConfig();
   const absl::Status status = OpenModelFolder(folder.path()).status();
   INFO(status.ToString());

@@ -72,6 +72,23 @@ TEST_CASE("The terminal event waits for a preparation that still reads the host'
   f.UntilEnd(2);
 }
 
+TEST_CASE("The terminal event waits for no preparation that reads a copy") {
+  EngineOptions options = SmallOptions(1);
+  options.core.prepare_lanes = 1;
+  EngineFixture f(std::move(options));
+  RequestPlan copied = ImagePlan(1, {4});
+  copied.input_borrowed = false;
+  REQUIRE(f.engine().Submit(std::move(copied), 0).ok());
+  f.gate().Await("prepare 1:0");
+  REQUIRE(f.engine().Cancel(1).ok());
+  CHECK(f.UntilEnd(1) == Lines{"1 accepted", "1 released 0", "1 cancelled"});
+  CHECK_FALSE(f.gate().Began("forget 1"));
+  f.gate().Release("prepare 1:0");
+  f.gate().Open();
+  f.AwaitIdle();
+  CHECK(f.gate().Began("forget 1"));
+}
+
 TEST_CASE("Cancel during the last stage gives no first token") {
   EngineFixture f(SmallOptions(2));
   REQUIRE(f.engine().Submit(TextPlan(1, 8), 0).ok());

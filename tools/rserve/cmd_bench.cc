@@ -1,5 +1,7 @@
 // rserve bench: schemes side by side on one request set.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -17,7 +19,9 @@
 #include "tools/rserve/command.h"
 #include "tools/rserve/engine_options.h"
 #include "tools/rserve/files.h"
+#include "tools/rserve/json_text.h"
 #include "tools/rserve/progress.h"
+#include "tools/rserve/text.h"
 #include "tools/rserve/workload.h"
 
 namespace rserve::tool {
@@ -196,7 +200,24 @@ absl::StatusOr<BenchSet> MakeSet(const BenchFlags& flags) {
   return set;
 }
 
+// Pixels and plans of all requests are made before the first is sent.
+absl::Status CheckMemory(const Workload& workload, bool timed) {
+  const double picture = timed ? 512
+                               : static_cast<double>(workload.image_width) *
+                                     static_cast<double>(workload.image_height) * 3;
+  const double bytes = picture * static_cast<double>(workload.requests * workload.images);
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes <= memory) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      workload.requests, " requests of ", workload.images, " pictures of ", workload.image_width,
+      "x", workload.image_height, " take ",
+      FormatBytes(static_cast<int64_t>(std::min(bytes, 9e18))), ", this machine has ",
+      FormatBytes(static_cast<int64_t>(memory)), " (options requests, images, image-size)"));
+}
+
 absl::Status Bench(const BenchFlags& flags, const std::vector<EngineCase>& cases) {
+  if (absl::Status s = CheckMemory(flags.workload, flags.executor == "timed"); !s.ok()) return s;
   const absl::StatusOr<BenchSet> set = MakeSet(flags);
   if (!set.ok()) return set.status();
   BenchReport report;
@@ -227,7 +248,7 @@ absl::Status Bench(const BenchFlags& flags, const std::vector<EngineCase>& cases
   progress.Finish();
   std::fputs(RenderReport(report).c_str(), stdout);
   if (flags.json_path.empty()) return absl::OkStatus();
-  return WriteFile(flags.json_path, ReportJson(report).dump(1));
+  return WriteFile(flags.json_path, JsonText(ReportJson(report)));
 }
 
 }  // namespace
@@ -240,6 +261,9 @@ int BenchCommand(Args args) {
   flags.workload.seed = static_cast<uint64_t>(flags.seed);
   if (flags.model == "-" && flags.executor != "timed") {
     return FailUsage(absl::InvalidArgumentError("MODEL is '-': only with --executor timed"));
+  }
+  if (absl::Status status = CheckOutputs({flags.json_path}, {}); !status.ok()) {
+    return FailUsage(status);
   }
   const absl::StatusOr<std::vector<EngineCase>> cases = Cases(flags);
   if (!cases.ok()) return FailUsage(cases.status());

@@ -15,6 +15,7 @@
 #include "tools/rserve/engine_options.h"
 #include "tools/rserve/eval_set.h"
 #include "tools/rserve/files.h"
+#include "tools/rserve/json_text.h"
 #include "tools/rserve/progress.h"
 #include "tools/rserve/requests.h"
 #include "tools/rserve/text.h"
@@ -255,7 +256,7 @@ absl::Status Eval(const EvalFlags& flags, const std::vector<EngineCase>& cases) 
   PrintBreakdown(runs.front());
   if (!flags.json_path.empty()) {
     const json report = ToJson(flags, *prompts, runs, agree);
-    if (absl::Status status = WriteFile(flags.json_path, report.dump(1)); !status.ok()) {
+    if (absl::Status status = WriteFile(flags.json_path, JsonText(report)); !status.ok()) {
       return status;
     }
   }
@@ -274,6 +275,9 @@ int EvalCommand(Args args) {
   OptionTable table;
   Declare(&table, &flags);
   if (const std::optional<int> code = ParseOrHelp(kText, &table, args)) return *code;
+  if (absl::Status status = CheckOutputs({flags.json_path}, {}); !status.ok()) {
+    return FailUsage(status);
+  }
   const absl::StatusOr<std::vector<EngineCase>> cases = Cases(flags);
   if (!cases.ok()) return FailUsage(cases.status());
   const absl::Status status = Eval(flags, *cases);

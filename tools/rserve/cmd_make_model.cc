@@ -218,6 +218,10 @@ absl::Status MakeModel(const MakeFlags& flags, model::ModelConfig config, const 
   if (const auto parsed = model::ParseModelConfig(ConfigJson(config)); !parsed.ok()) {
     return parsed.status();
   }
+  const std::string processor = ProcessorJson(flags, config.vision);
+  if (const auto parsed = model::ParseImageProcessorConfig(processor); !parsed.ok()) {
+    return parsed.status();
+  }
   std::error_code error;
   std::filesystem::create_directories(flags.out, error);
   if (error) return absl::UnavailableError(absl::StrCat(flags.out, ": ", error.message()));
@@ -228,7 +232,7 @@ absl::Status MakeModel(const MakeFlags& flags, model::ModelConfig config, const 
   }
   std::vector<NamedFile> files = *tokenizer;
   files.push_back({"config.json", ConfigJson(config)});
-  files.push_back({"preprocessor_config.json", ProcessorJson(flags, config.vision)});
+  files.push_back({"preprocessor_config.json", processor});
   for (const NamedFile& file : files) {
     const absl::Status status = WriteFile(absl::StrCat(flags.out, "/", file.name), file.bytes);
     if (!status.ok()) return status;

@@ -12,6 +12,7 @@
 #include "tools/rserve/driver.h"
 #include "tools/rserve/engine_options.h"
 #include "tools/rserve/files.h"
+#include "tools/rserve/json_text.h"
 #include "tools/rserve/requests.h"
 #include "tools/rserve/spans.h"
 #include "tools/rserve/text.h"
@@ -120,7 +121,8 @@ absl::Status Report(const RunFlags& flags, const std::vector<WorkerSpec>& worker
   if (flags.spans) std::printf("\n%s", SpanTable(spans, workers, requests, origin_ns).c_str());
   if (!flags.trace.empty()) {
     const nlohmann::json trace = ChromeTrace(spans, workers, requests, origin_ns);
-    if (absl::Status status = WriteFile(flags.trace, trace.dump()); !status.ok()) return status;
+    if (absl::Status status = WriteFile(flags.trace, JsonText(trace, /*indent=*/-1)); !status.ok())
+      return status;
   }
   if (!flags.dump_logits.empty()) {
     if (absl::Status status = WriteFloats(flags.dump_logits, detail.logits); !status.ok()) {
@@ -166,6 +168,13 @@ int RunCommand(Args args) {
   Declare(&table, &flags);
   if (const std::optional<int> code = ParseOrHelp(kText, &table, args)) return *code;
   if (absl::Status status = CheckPromptFlags(flags.prompt); !status.ok()) return FailUsage(status);
+  std::vector<std::string> inputs = flags.prompt.images;
+  if (!flags.prompt.chat.empty()) inputs.push_back(flags.prompt.chat);
+  if (absl::Status status =
+          CheckOutputs({flags.trace, flags.dump_logits, flags.dump_embeddings}, inputs);
+      !status.ok()) {
+    return FailUsage(status);
+  }
   absl::StatusOr<ModelEngineOptions> options =
       MakeEngineOptions(flags.model, flags.engine_case, flags.engine);
   if (!options.ok()) return FailUsage(options.status());

@@ -1,5 +1,7 @@
 #include "tools/rserve/files.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -55,6 +57,29 @@ absl::Status WriteFile(const std::string& path, absl::string_view bytes) {
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   if (std::fclose(file) != 0 || !written) {
     return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(absl::Span<const std::string> outputs,
+                          absl::Span<const std::string> inputs) {
+  std::vector<std::string> taken(inputs.begin(), inputs.end());
+  for (const std::string& output : outputs) {
+    if (output.empty()) continue;
+    for (const std::string& other : taken) {
+      std::error_code error;
+      if (output == other || std::filesystem::equivalent(output, other, error)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(output, ": the output would overwrite ", other));
+      }
+    }
+    const bool exists = ::access(output.c_str(), F_OK) == 0;
+    const std::string folder = FolderOf(output).empty() ? "." : FolderOf(output);
+    if (::access(exists ? output.c_str() : folder.c_str(), W_OK) != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(output, ": cannot be written: ", std::strerror(errno)));
+    }
+    taken.push_back(output);
   }
   return absl::OkStatus();
 }

@@ -22,6 +22,11 @@ absl::StatusOr<std::vector<uint8_t>> ReadBinaryFile(const std::string& path,
 absl::Status WriteFile(const std::string& path, absl::string_view bytes);
 absl::Status WriteFloats(const std::string& path, absl::Span<const float> values);
 
+// Whether results can be written to these files later, so that no work is lost: each can be created
+// or replaced, and is neither one of the `inputs` nor another output. Empty names are skipped.
+absl::Status CheckOutputs(absl::Span<const std::string> outputs,
+                          absl::Span<const std::string> inputs);
+
 // The folder of a file's path, with the slash at its end; empty for a bare name.
 std::string FolderOf(const std::string& path);
 

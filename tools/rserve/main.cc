@@ -1,6 +1,8 @@
 // The `rserve` command: finds the subcommand and hands it its arguments.
 
 #include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -74,5 +76,14 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace rserve::tool
 
 int main(int argc, char** argv) {
-  return rserve::tool::Main(std::vector<std::string>(argv + 1, argv + argc));
+  using rserve::tool::Fail;
+  try {
+    const int code = rserve::tool::Main(std::vector<std::string>(argv + 1, argv + argc));
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    return Fail(absl::UnavailableError("the output could not be written"));
+  } catch (const std::bad_alloc&) {
+    return Fail(absl::ResourceExhaustedError("out of memory"));
+  } catch (const std::exception& e) {
+    return Fail(absl::InternalError(e.what()));
+  }
 }

@@ -57,7 +57,8 @@ std::vector<TimeNs> ArrivalTimes(Arrivals arrivals, int64_t requests, double rat
     if (arrivals != Arrivals::kAtOnce && i > 0 && i % group == 0) {
       now_s += -std::log(1 - random.Uniform()) * static_cast<double>(group) / rate;
     }
-    times.push_back(static_cast<TimeNs>(now_s * 1e9));
+    // A century is late enough, and fits.
+    times.push_back(static_cast<TimeNs>(std::min(now_s, 3e9) * 1e9));
   }
   return times;
 }

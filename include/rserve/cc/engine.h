@@ -59,6 +59,7 @@ struct Event {
   RequestId request = 0;
   uint64_t user_data = 0;
   int32_t item = -1;       // kItemEncoded, kInputReleased
+  int64_t item_tokens = 0;
   absl::Status status;     // terminal events
   FirstToken first_token;  // kFirstToken
   RequestTimes times;      // kFirstToken and terminal events, on the engine's clock

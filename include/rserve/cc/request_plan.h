@@ -58,6 +58,9 @@ struct RequestPlan {
   int32_t last_reader_stage = 0;
   TimeNs deadline_ns = kNever;  // absolute; the request fails when it passes
   int64_t input_bytes = 0;      // host bytes held for it, counted against the limit
+  // The host's own memory is read until the input is released, so the terminal event waits for
+  // preparations that are out. False: the executor has copies, the end waits for nothing.
+  bool input_borrowed = true;
 };
 
 // Checks a plan by itself: positive sizes, ids and intervals in range, order, every unit used by a

@@ -41,9 +41,6 @@ class HostEngine {
     return details_.Get(request);
   }
   absl::Status Acknowledge(RequestId request) { return details_.Acknowledge(request); }
-  int64_t ItemTokens(RequestId request, int32_t item) const {
-    return details_.ItemTokens(request, item);
-  }
 
   static constexpr int64_t kMaxUnacknowledged = 65536;
 
