@@ -113,17 +113,20 @@ fn bad_input_is_an_error_with_the_value_and_the_limit() {
     assert_fails(stages, Code::InvalidArgument, &["stages", "-3"]);
     assert_fails("fast".parse::<Scheme>(), Code::InvalidArgument, &["fast", "epd"]);
 
-    let (engine, mut events) = create(Config { max_prompt_tokens: 40, ..config() });
+    let (engine, mut events) =
+        create(Config { max_prompt_tokens: 40, embedding_bytes: 300, ..config() });
     let frame = pixels();
     let short = Request::new().pixels(&frame[1..], 56, 56);
     assert_fails(engine.submit(&short), Code::InvalidArgument, &["part 0", "9407", "9408"]);
     let long = Request::new().tokens(vec![5; 41]);
     assert_fails(engine.submit(&long), Code::ResourceExhausted, &["41", "40"]);
-    assert_fails(
-        engine.plan(&long).and_then(|plan: Plan| plan.fits()),
-        Code::ResourceExhausted,
-        &["41", "40"],
-    );
+    assert_fails(engine.plan(&long), Code::ResourceExhausted, &["41", "40"]);
+    let large = Request::new().pixels(&frame, 56, 56);
+    let words = ["embedding_bytes", "300"];
+    assert_fails(engine.submit(&large), Code::ResourceExhausted, &words);
+    let plan: Plan = engine.plan(&large).expect("a plan that says why it does not fit");
+    assert_fails(plan.fits(), Code::ResourceExhausted, &words);
+    assert_eq!(plan.positions().len(), 3 * plan.tokens().len());
     let token = Request::new().tokens(vec![-7]);
     assert_fails(engine.submit(&token), Code::InvalidArgument, &["-7"]);
     let garbage = Request::new().image(&[0u8; 64]);
@@ -133,7 +136,8 @@ fn bad_input_is_an_error_with_the_value_and_the_limit() {
     // A file whose header is right and whose pixels are not fails later.
     let mut cut = picture(1);
     cut.truncate(cut.len() / 2);
-    let failed = ask(&engine, &mut events, &Request::new().image(cut));
+    let (tolerant, mut its_events) = create(config());
+    let failed = ask(&tolerant, &mut its_events, &Request::new().image(cut));
     assert_fails(failed, Code::InvalidArgument, &[]);
     let late = Request::new().text("a").timeout(Duration::ZERO);
     assert_fails(ask(&engine, &mut events, &late), Code::DeadlineExceeded, &[]);

@@ -1,0 +1,205 @@
+package rserve
+
+// #include <stdlib.h>
+// #include <rserve/rserve.h>
+// void rserve_go_log_init(rserve_log *log, uintptr_t handle);
+import "C"
+
+import (
+	"runtime/cgo"
+	"time"
+	"unsafe"
+)
+
+// Scheme says how encoding and prefill are coordinated.
+type Scheme int32
+
+// The schemes.
+const (
+	SchemeRserve      Scheme = C.RSERVE_SCHEME_RSERVE       // what is encoded is prefilled; many requests
+	SchemeRserveIntra Scheme = C.RSERVE_SCHEME_RSERVE_INTRA // the same, one request at a time
+	SchemeEPD         Scheme = C.RSERVE_SCHEME_EPD          // prefilled once all is encoded
+	SchemeColocated   Scheme = C.RSERVE_SCHEME_COLOCATED    // the first stage's cores encode too
+)
+
+// ParseScheme returns the scheme of a name: "rserve", "rserve_intra", "epd", "colocated".
+func ParseScheme(name string) (Scheme, error) {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	var scheme C.rserve_scheme_t
+	var err *C.rserve_error
+	status := C.rserve_scheme_parse(text, C.size_t(len(name)), &scheme, &err)
+	return Scheme(scheme), asError(status, err)
+}
+
+// EncodeAll, as Config.EncodeBatchTokens: all pictures of a request in one batch.
+const EncodeAll int64 = C.RSERVE_ENCODE_ALL
+
+// Gate says what may be prefilled before all of a request is encoded.
+type Gate int32
+
+// Sharing says whose tokens share a micro-batch.
+type Sharing int32
+
+// Trigger says what starts the encoding of a request.
+type Trigger int32
+
+// Zero is the scheme's own choice.
+const (
+	GateStreaming       Gate    = C.RSERVE_GATE_STREAMING
+	GateWholeRequest    Gate    = C.RSERVE_GATE_WHOLE_REQUEST
+	SharingMany         Sharing = C.RSERVE_SHARING_MANY
+	SharingOneRequest   Sharing = C.RSERVE_SHARING_ONE_REQUEST
+	TriggerOnArrival    Trigger = C.RSERVE_TRIGGER_ON_ARRIVAL
+	TriggerOnFirstChunk Trigger = C.RSERVE_TRIGGER_ON_FIRST_CHUNK
+	TriggerOnChunk      Trigger = C.RSERVE_TRIGGER_ON_CHUNK
+)
+
+// LogRecord is one message of the engine's log.
+type LogRecord struct {
+	Level   int   // 0 debug, 1 info, 2 warning, 3 error
+	TimeNs  int64 // on CLOCK_MONOTONIC
+	Message string
+}
+
+// Config is an engine's model, placement and limits. Zero is the default of every field, as
+// rserve_engine_config in rserve.h states it.
+type Config struct {
+	ModelPath string // a folder with config.json, tokenizer.json and *.safetensors
+	Scheme    Scheme
+	Stages    int32 // pipeline stages
+	Encoders  int32 // encoder workers
+
+	EncodeBatchTokens    int64 // C: picture tokens of an encode batch, at least
+	TokenBudget          int64 // B: tokens of a micro-batch, at most
+	VanillaPP            bool  // one chunk of a request in the pipeline
+	EncodeAcrossRequests bool  // an encode batch may mix requests
+	NoPinning            bool  // do not pin worker threads to cores
+	Gate                 Gate
+	Sharing              Sharing
+	Trigger              Trigger
+	EncodeFlush          time.Duration // a batch below C waits at most so long for the next picture
+	MaxMicroBatches      int32
+	MediaThreads         int32 // decode and resize pictures
+
+	Threads       int32 // of all workers together
+	KVBlockTokens int32
+	StageLayers   []int32   // layers of each stage
+	WorkerThreads []int32   // of each worker, stages then encoders
+	WorkerCores   [][]int32 // in the same order
+
+	KVTokens           int64
+	EmbeddingBytes     int64 // encoded, not yet prefilled
+	PixelBytes         int64 // prepared, not yet encoded
+	EncoderBatchTokens int64 // of one encode batch, at most
+	UnitsInFlight      int64
+	InputBytes         int64 // pictures and text of open requests
+	QueueRequests      int64 // open requests
+	MaxPromptTokens    int64
+	MaxImagePixels     int64
+
+	// Log receives the engine's log, from any thread and several at once. It must not call the
+	// engine. A panic in it ends the program.
+	Log func(LogRecord)
+}
+
+// arena is C memory that is freed at once.
+type arena []unsafe.Pointer
+
+func (a *arena) alloc(bytes int) unsafe.Pointer {
+	data := C.malloc(C.size_t(bytes + 1)) // never NULL: cgo ends the program; never 0 bytes
+	*a = append(*a, data)
+	return data
+}
+
+func (a *arena) ints(values []int32) *C.int32_t {
+	if len(values) == 0 {
+		return nil
+	}
+	data := a.alloc(len(values) * 4)
+	copy(unsafe.Slice((*int32)(data), len(values)), values)
+	return (*C.int32_t)(data)
+}
+
+func (a *arena) text(text string) unsafe.Pointer {
+	data := a.alloc(len(text))
+	copy(unsafe.Slice((*byte)(data), len(text)), text)
+	return data
+}
+
+func (a *arena) free() {
+	for _, data := range *a {
+		C.free(data)
+	}
+	*a = nil
+}
+
+// create makes the engine.
+func (c *Config) create() (*C.rserve_engine, error) {
+	var memory arena
+	defer memory.free()
+	config := (*C.rserve_engine_config)(memory.alloc(C.sizeof_rserve_engine_config))
+	*config = C.rserve_engine_config{
+		struct_size:          C.sizeof_rserve_engine_config,
+		scheme:               C.rserve_scheme_t(c.Scheme),
+		model_path:           (*C.char)(memory.text(c.ModelPath)),
+		model_path_length:    C.size_t(len(c.ModelPath)),
+		stages:               C.int32_t(c.Stages),
+		encoders:             C.int32_t(c.Encoders),
+		encode_batch_tokens:  C.int64_t(c.EncodeBatchTokens),
+		token_budget:         C.int64_t(c.TokenBudget),
+		gate:                 C.rserve_gate_t(c.Gate),
+		sharing:              C.rserve_sharing_t(c.Sharing),
+		trigger:              C.rserve_trigger_t(c.Trigger),
+		encode_flush_ns:      C.int64_t(c.EncodeFlush),
+		max_micro_batches:    C.int32_t(c.MaxMicroBatches),
+		media_threads:        C.int32_t(c.MediaThreads),
+		threads:              C.int32_t(c.Threads),
+		kv_block_tokens:      C.int32_t(c.KVBlockTokens),
+		stage_layers:         memory.ints(c.StageLayers),
+		num_stage_layers:     C.size_t(len(c.StageLayers)),
+		worker_threads:       memory.ints(c.WorkerThreads),
+		num_worker_threads:   C.size_t(len(c.WorkerThreads)),
+		num_worker_cores:     C.size_t(len(c.WorkerCores)),
+		kv_tokens:            C.int64_t(c.KVTokens),
+		embedding_bytes:      C.int64_t(c.EmbeddingBytes),
+		pixel_bytes:          C.int64_t(c.PixelBytes),
+		encoder_batch_tokens: C.int64_t(c.EncoderBatchTokens),
+		units_in_flight:      C.int64_t(c.UnitsInFlight),
+		input_bytes:          C.int64_t(c.InputBytes),
+		queue_requests:       C.int64_t(c.QueueRequests),
+		max_prompt_tokens:    C.int64_t(c.MaxPromptTokens),
+		max_image_pixels:     C.int64_t(c.MaxImagePixels),
+	}
+	for _, flag := range []struct {
+		set bool
+		bit C.uint32_t
+	}{
+		{c.VanillaPP, C.RSERVE_ENGINE_F_VANILLA_PP},
+		{c.EncodeAcrossRequests, C.RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS},
+		{c.NoPinning, C.RSERVE_ENGINE_F_NO_PINNING},
+	} {
+		if flag.set {
+			config.flags |= flag.bit
+		}
+	}
+	if n := len(c.WorkerCores); n > 0 {
+		lists := memory.alloc(n * C.sizeof_rserve_core_list)
+		config.worker_cores = (*C.rserve_core_list)(lists)
+		for i, cores := range c.WorkerCores {
+			unsafe.Slice((*C.rserve_core_list)(lists), n)[i] = C.rserve_core_list{
+				cores: memory.ints(cores), num_cores: C.size_t(len(cores)),
+			}
+		}
+	}
+	if c.Log != nil {
+		// The library ends the handle, whether or not the creation succeeds.
+		log := (*C.rserve_log)(memory.alloc(C.sizeof_rserve_log))
+		C.rserve_go_log_init(log, C.uintptr_t(cgo.NewHandle(c.Log)))
+		config.log = log
+	}
+	var handle *C.rserve_engine
+	var err *C.rserve_error
+	status := C.rserve_engine_create(config, &handle, &err)
+	return handle, asError(status, err)
+}

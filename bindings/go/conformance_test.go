@@ -1,0 +1,364 @@
+// What every binding must do, on the shipped model: answers, order of events, cancel, bad input,
+// shutdown in flight, two engines, many requests.
+
+package rserve
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// wantAnswer waits for a call and checks its answer.
+func wantAnswer(t *testing.T, engine *Engine, call *Call, index int) {
+	t.Helper()
+	got, err := call.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := engine.Decode(got.Token)
+	if err != nil || text != answer(index) {
+		t.Errorf("prompt %d: %q, not %q (%v)", index, text, answer(index), err)
+	}
+	if got.TTFT <= 0 || got.Times.EndedNs < got.Times.FirstTokenNs || got.Logprob > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnswersAreTheReferencesAndEventsComeInALegalOrder(t *testing.T) {
+	engine := open(t, config())
+	for index := range prompts {
+		call := submit(t, engine, context.Background(), prompt(t, index))
+		checkOrder(t, call, len(prompts[index].pictures))
+		wantAnswer(t, engine, call, index)
+	}
+	if stats, err := engine.Stats(); err != nil || stats.Finished != 4 {
+		t.Errorf("%+v %v", stats, err)
+	}
+	info, err := engine.ModelInfo()
+	if err != nil || info.VocabSize <= 0 || info.Workers != 2 {
+		t.Errorf("%+v %v", info, err)
+	}
+	if Version() == "" {
+		t.Error("no version")
+	}
+}
+
+func TestPrefillBeginsBeforeTheLastPictureIsEncodedAndUnderEPDAfter(t *testing.T) {
+	for _, scheme := range []Scheme{SchemeRserve, SchemeEPD} {
+		c := config()
+		c.Scheme = scheme
+		engine := open(t, c)
+		frame := NewBuffer(side * side * 3)
+		request := longRequest(frame)
+		request.KeepTokens, request.KeepLogits, request.KeepEmbeddings = true, true, true
+		call := submit(t, engine, context.Background(), request)
+		checkOrder(t, call, 8)
+		answer, err := call.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlap := answer.Times.FirstPrefillNs < answer.Times.LastEncodeNs
+		if overlap != (scheme == SchemeRserve) {
+			t.Errorf("scheme %d: %+v", scheme, answer.Times)
+		}
+		if int64(len(answer.Tokens)) != answer.PromptTokens || len(answer.Logits) == 0 ||
+			len(answer.Embeddings) == 0 {
+			t.Errorf("%d tokens, %d logits, %d embeddings", len(answer.Tokens), len(answer.Logits),
+				len(answer.Embeddings))
+		}
+		plan, err := engine.Plan(request)
+		if err != nil || plan.Fits != nil || len(plan.Items) != 8 ||
+			len(plan.Positions) != 3*len(answer.Tokens) {
+			t.Errorf("%+v %v", plan, err)
+		}
+		frame.Free()
+	}
+}
+
+func TestACancelledContextEndsTheRequestOnce(t *testing.T) {
+	engine := open(t, config())
+	frame := NewBuffer(side * side * 3)
+	ctx, cancel := context.WithCancel(context.Background())
+	var calls []*Call
+	for i := 0; i < 6; i++ {
+		calls = append(calls, submit(t, engine, ctx, longRequest(frame)))
+	}
+	cancel()
+	cancelled := 0
+	for _, call := range calls {
+		checkOrder(t, call, 8)
+		if _, err := call.Wait(); err != nil {
+			wantError(t, err, CodeCancelled)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v is not the context's", err)
+			}
+			cancelled++
+		}
+		call.Cancel() // too late, and harmless
+	}
+	if cancelled == 0 {
+		t.Error("six requests of eight pictures cannot all be over at once")
+	}
+	if refs := frame.refs.Load(); refs != 1 {
+		t.Errorf("%d users of a Buffer that nobody reads", refs)
+	}
+	frame.Free()
+	_, err := engine.Submit(ctx, prompt(t, 0))
+	wantError(t, err, CodeCancelled)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v is not the context's", err)
+	}
+}
+
+func TestCancelEndsOneRequestAndNotTheOthers(t *testing.T) {
+	engine := open(t, config())
+	frame := NewBuffer(side * side * 3)
+	defer frame.Free()
+	first := submit(t, engine, context.Background(), longRequest(frame))
+	other := submit(t, engine, context.Background(), prompt(t, 0))
+	first.Cancel()
+	checkOrder(t, first, 8)
+	if _, err := first.Wait(); err != nil {
+		wantError(t, err, CodeCancelled)
+		if errors.Is(err, context.Canceled) {
+			t.Error("no context ended")
+		}
+	}
+	wantAnswer(t, engine, other, 0)
+}
+
+func TestBadInputIsAnErrorWithTheValueAndTheLimit(t *testing.T) {
+	_, err := Open(Config{ModelPath: "/nowhere/at/all"})
+	wantError(t, err, CodeNotFound, "/nowhere/at/all")
+	c := config()
+	c.Stages = -3
+	_, err = Open(c)
+	wantError(t, err, CodeInvalidArgument, "stages", "-3")
+	_, err = ParseScheme("fast")
+	wantError(t, err, CodeInvalidArgument, "fast", "epd")
+	if scheme, err := ParseScheme("epd"); err != nil || scheme != SchemeEPD {
+		t.Error(scheme, err)
+	}
+
+	c = config()
+	c.MaxPromptTokens, c.EmbeddingBytes = 40, 300
+	engine := open(t, c)
+	ctx := context.Background()
+	refused := func(code Code, request *Request, words ...string) {
+		t.Helper()
+		_, err := engine.Submit(ctx, request)
+		wantError(t, err, code, words...)
+	}
+	refused(CodeInvalidArgument, &Request{Parts: []Part{Pixels(pixels()[1:], side, side, 0)}},
+		"part 0", "9407", "9408")
+	long := &Request{Parts: []Part{Tokens(make([]int32, 41))}}
+	refused(CodeResourceExhausted, long, "41", "40")
+	_, err = engine.Plan(long)
+	wantError(t, err, CodeResourceExhausted, "41", "40")
+	large := &Request{Parts: []Part{Pixels(pixels(), side, side, 0)}}
+	refused(CodeResourceExhausted, large, "embedding_bytes", "300")
+	plan, err := engine.Plan(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, plan.Fits, CodeResourceExhausted, "embedding_bytes", "300")
+	refused(CodeInvalidArgument, &Request{Parts: []Part{Tokens([]int32{-7})}}, "-7")
+	refused(CodeInvalidArgument, &Request{Parts: []Part{Image(make([]byte, 64))}}, "part 0")
+	refused(CodeInvalidArgument, &Request{Parts: []Part{Pixels(nil, 1<<40, -1<<40, 0)}}, "part 0")
+	freed := NewBuffer(9408)
+	freed.Free()
+	refused(CodeInvalidArgument, &Request{Parts: []Part{PixelsBuffer(freed, side, side, 0)}}, "part 0")
+	if _, err := engine.Submit(ctx, &Request{}); err == nil {
+		t.Error("an empty prompt is taken")
+	}
+
+	// A file whose header is right and whose pixels are not fails later.
+	file := picture(t, 1)
+	tolerant := open(t, config())
+	call := submit(t, tolerant, ctx, &Request{Parts: []Part{Image(file[:len(file)/2])}})
+	checkOrder(t, call, 1)
+	_, err = call.Wait()
+	wantError(t, err, CodeInvalidArgument)
+	call = submit(t, engine, ctx, &Request{Parts: []Part{Text("a")}, Timeout: 1})
+	_, err = call.Wait()
+	wantError(t, err, CodeDeadlineExceeded)
+	// And the engine goes on.
+	if _, err := submit(t, engine, ctx, &Request{Parts: []Part{Text("a")}}).Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDrainRefusesWhatIsNewAndWaitsForTheRest(t *testing.T) {
+	engine := open(t, config())
+	call := submit(t, engine, context.Background(), prompt(t, 0))
+	if err := engine.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-call.Done():
+	default:
+		t.Error("drained with an open request")
+	}
+	wantAnswer(t, engine, call, 0)
+	_, err := engine.Submit(context.Background(), prompt(t, 0))
+	wantError(t, err, CodeFailedPrecondition)
+}
+
+func TestCloseInFlightEndsEveryCallAndFreesEveryPicture(t *testing.T) {
+	engine := open(t, config())
+	frame := NewBuffer(side * side * 3)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var calls []*Call
+	for i := 0; i < 20; i++ {
+		calls = append(calls, submit(t, engine, ctx, longRequest(frame)))
+	}
+	var closers sync.WaitGroup
+	for i := 0; i < 3; i++ {
+		closers.Add(1)
+		go func() {
+			defer closers.Done()
+			engine.Close()
+		}()
+	}
+	closers.Wait()
+	for _, call := range calls {
+		select {
+		case <-call.Done():
+		default:
+			t.Fatal("closed with an open request")
+		}
+		checkOrder(t, call, 8)
+		if _, err := call.Wait(); err != nil {
+			wantError(t, err, CodeCancelled)
+		}
+		call.Cancel()
+	}
+	if refs := frame.refs.Load(); refs != 1 {
+		t.Errorf("%d users of a Buffer that nobody reads", refs)
+	}
+	frame.Free()
+	_, err := engine.Submit(ctx, prompt(t, 0))
+	wantError(t, err, CodeFailedPrecondition)
+	_, err = engine.Stats()
+	wantError(t, err, CodeFailedPrecondition)
+}
+
+func TestTwoEnginesRunAtOnce(t *testing.T) {
+	var both sync.WaitGroup
+	for _, scheme := range []Scheme{SchemeRserve, SchemeColocated} {
+		c := config()
+		c.Scheme = scheme
+		engine := open(t, c)
+		both.Add(1)
+		go func() {
+			defer both.Done()
+			for index := 0; index < 8; index++ {
+				call, err := engine.Submit(context.Background(), prompt(t, index))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := call.Wait()
+				if text, _ := engine.Decode(got.Token); err != nil || text != answer(index) {
+					t.Errorf("%q, not %q (%v)", text, answer(index), err)
+				}
+			}
+		}()
+	}
+	both.Wait()
+}
+
+func TestManyRequestsFromManyGoroutinesAreAllAnswered(t *testing.T) {
+	const goroutines, each = 8, 20
+	engine := open(t, config())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for g := 0; g < goroutines; g++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			var calls []*Call
+			for index := 0; index < each; index++ {
+				call, err := engine.Submit(ctx, prompt(t, index))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				calls = append(calls, call)
+			}
+			for index, call := range calls {
+				got, err := call.Wait()
+				if text, _ := engine.Decode(got.Token); err != nil || text != answer(index) {
+					t.Errorf("%q, not %q (%v)", text, answer(index), err)
+				}
+				answered.Add(1)
+			}
+		}()
+	}
+	all.Wait()
+	if answered.Load() != goroutines*each {
+		t.Errorf("%d answers", answered.Load())
+	}
+	if stats, _ := engine.Stats(); stats.Finished != goroutines*each {
+		t.Errorf("%+v", stats)
+	}
+}
+
+func TestSubmitsCancelsAndCloseRace(t *testing.T) {
+	engine := open(t, config())
+	var all sync.WaitGroup
+	for g := 0; g < 8; g++ {
+		g := g
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := 0; ; i++ {
+				ctx, cancel := context.WithCancel(context.Background())
+				call, err := engine.Submit(ctx, &Request{Parts: []Part{Text("a"), Pixels(pixels(), side, side, 0)}})
+				if (g+i)%2 == 0 {
+					cancel()
+				}
+				if err == nil {
+					_, err = call.Wait()
+				}
+				cancel()
+				if CodeOf(err) == CodeFailedPrecondition {
+					return // closed
+				}
+				if err != nil {
+					wantError(t, err, CodeCancelled)
+				}
+				if g == 0 && i == 8 {
+					engine.Close()
+				}
+			}
+		}()
+	}
+	all.Wait()
+}
+
+func TestTheLogIsCalledAndGivenBack(t *testing.T) {
+	var records atomic.Int64
+	c := config()
+	c.Log = func(record LogRecord) {
+		if record.TimeNs > 0 && record.Message != "" {
+			records.Add(1)
+		}
+	}
+	engine := open(t, c)
+	engine.Close()
+	if records.Load() == 0 {
+		t.Error("no record")
+	}
+	c.Stages = -1
+	if _, err := Open(c); err == nil {
+		t.Error("-1 stages")
+	}
+}

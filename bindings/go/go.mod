@@ -1,0 +1,3 @@
+module rserve
+
+go 1.19

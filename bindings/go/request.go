@@ -1,0 +1,171 @@
+package rserve
+
+// #include <stdlib.h>
+// #include <rserve/rserve.h>
+import "C"
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// Part is a piece of a prompt.
+type Part struct {
+	kind          C.rserve_part_type_t
+	text          string
+	tokens        []int32
+	picture       []byte
+	buffer        *Buffer
+	width, height int
+	strideBytes   int
+}
+
+// Text is a user's text, never a control token.
+func Text(text string) Part { return Part{kind: C.RSERVE_PART_TEXT, text: text} }
+
+// Template is text in which names of special tokens become the tokens.
+func Template(text string) Part { return Part{kind: C.RSERVE_PART_TEMPLATE, text: text} }
+
+// Role begins a message of a chat: "system", "user" or "assistant".
+func Role(role string) Part { return Part{kind: C.RSERVE_PART_ROLE, text: role} }
+
+// Tokens are token ids; control tokens are allowed, placeholders of pictures are not.
+func Tokens(tokens []int32) Part { return Part{kind: C.RSERVE_PART_TOKENS, tokens: tokens} }
+
+// Image is a picture as a file. Submit copies it.
+func Image(file []byte) Part { return Part{kind: C.RSERVE_PART_IMAGE, picture: file} }
+
+// ImageBuffer is a picture as a file, read in place.
+func ImageBuffer(file *Buffer) Part { return Part{kind: C.RSERVE_PART_IMAGE, buffer: file} }
+
+// Pixels is a picture as R, G, B bytes, top row first, rows strideBytes apart (0: width * 3). Submit
+// copies it.
+func Pixels(pixels []byte, width, height, strideBytes int) Part {
+	return Part{kind: C.RSERVE_PART_PIXELS, picture: pixels, width: width, height: height,
+		strideBytes: strideBytes}
+}
+
+// PixelsBuffer is as Pixels, read in place.
+func PixelsBuffer(pixels *Buffer, width, height, strideBytes int) Part {
+	return Part{kind: C.RSERVE_PART_PIXELS, buffer: pixels, width: width, height: height,
+		strideBytes: strideBytes}
+}
+
+func (p *Part) isPicture() bool {
+	return p.kind == C.RSERVE_PART_IMAGE || p.kind == C.RSERVE_PART_PIXELS
+}
+
+// Request is a prompt of text and pictures, in order, and what to do with it.
+type Request struct {
+	Parts []Part
+
+	Chat           bool // write the model's chat template around the parts
+	NumberImages   bool // with Chat: "Picture 1: " before the first picture, and so on
+	NoImageMarkers bool // the parts hold the tokens that begin and end a picture
+
+	Timeout     time.Duration // from the submit; 0: none; contexts end requests too
+	Temperature float32       // 0: the most probable token
+	TopP        float32       // in (0, 1]; 0 stands for 1
+	Seed        uint64        // of sampling
+
+	KeepTokens     bool // the prompt's token ids, in the Answer
+	KeepLogits     bool // the last prompt token's logits, in the Answer
+	KeepEmbeddings bool // the pictures' embeddings, in the Answer
+}
+
+// input is the memory of one picture under way.
+type input struct {
+	copied unsafe.Pointer
+	shared *Buffer
+}
+
+func (i *input) release() {
+	C.free(i.copied)
+	if i.shared != nil {
+		i.shared.Free()
+	}
+	*i = input{}
+}
+
+// inputs are the pictures of a request, in order.
+type inputs []input
+
+func (in inputs) release() {
+	for i := range in {
+		in[i].release()
+	}
+}
+
+// lower makes the C form of a request: in memory, but for its pictures, which the caller owns.
+func (r *Request) lower(memory *arena) (*C.rserve_request, inputs, error) {
+	parts := unsafe.Slice((*C.rserve_part)(memory.alloc(len(r.Parts)*C.sizeof_rserve_part)), len(r.Parts))
+	var pictures inputs
+	for i := range r.Parts {
+		part := &r.Parts[i]
+		parts[i] = C.rserve_part{_type: part.kind}
+		c := &parts[i]
+		if part.isPicture() {
+			var picture input
+			if part.buffer != nil {
+				if !part.buffer.retain() {
+					pictures.release()
+					return nil, nil, &Error{CodeInvalidArgument, fmt.Sprintf("part %d: its Buffer was freed", i), nil}
+				}
+				picture.shared = part.buffer
+				c.data, c.count = part.buffer.data, C.size_t(part.buffer.size)
+			} else {
+				picture.copied = C.CBytes(part.picture)
+				c.data, c.count = picture.copied, C.size_t(len(part.picture))
+			}
+			pictures = append(pictures, picture)
+			c.flags = C.RSERVE_PART_F_BORROW
+			c.width, c.height = clamp(part.width), clamp(part.height)
+			c.row_stride_bytes = C.int64_t(part.strideBytes)
+		} else if part.kind == C.RSERVE_PART_TOKENS {
+			c.data, c.count = unsafe.Pointer(memory.ints(part.tokens)), C.size_t(len(part.tokens))
+		} else {
+			c.data, c.count = memory.text(part.text), C.size_t(len(part.text))
+		}
+	}
+	request := (*C.rserve_request)(memory.alloc(C.sizeof_rserve_request))
+	*request = C.rserve_request{
+		struct_size: C.sizeof_rserve_request,
+		part_size:   C.sizeof_rserve_part,
+		num_parts:   C.size_t(len(r.Parts)),
+		timeout_ns:  C.int64_t(r.Timeout),
+		temperature: C.float(r.Temperature),
+		top_p:       C.float(r.TopP),
+		seed:        C.uint64_t(r.Seed),
+	}
+	if len(parts) > 0 {
+		request.parts = &parts[0]
+	}
+	for _, flag := range []struct {
+		set bool
+		bit C.uint32_t
+	}{
+		{r.Chat, C.RSERVE_REQUEST_F_CHAT},
+		{r.NumberImages, C.RSERVE_REQUEST_F_NUMBER_IMAGES},
+		{r.NoImageMarkers, C.RSERVE_REQUEST_F_NO_IMAGE_MARKERS},
+		{r.KeepLogits, C.RSERVE_REQUEST_F_KEEP_LOGITS},
+		{r.KeepEmbeddings, C.RSERVE_REQUEST_F_KEEP_EMBEDDINGS},
+	} {
+		if flag.set {
+			request.flags |= flag.bit
+		}
+	}
+	return request, pictures, nil
+}
+
+// clamp keeps a size that C cannot have a size that is refused.
+func clamp(pixels int) C.int32_t {
+	const most = 1<<31 - 1
+	if pixels > most {
+		return most
+	}
+	if pixels < 0 {
+		return -1
+	}
+	return C.int32_t(pixels)
+}
