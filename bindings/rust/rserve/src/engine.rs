@@ -31,6 +31,8 @@ pub struct Engine(Arc<Shared>);
 /// The handle, and what is held for its open requests.
 pub(crate) struct Shared {
     handle: NonNull<sys::rserve_engine>,
+    /// The engine's, open as long as the handle.
+    wait_fd: RawFd,
     /// By request id, from submit until its terminal event was polled. Locked over a submit, so that
     /// no event of a request is handled before the request is in here.
     open: Mutex<HashMap<u64, Open>>,
@@ -137,8 +139,7 @@ impl Shared {
     }
 
     pub(crate) fn wait_fd(&self) -> RawFd {
-        // SAFETY: the handle lives.
-        unsafe { sys::rserve_engine_wait_fd(self.handle()) }
+        self.wait_fd
     }
 }
 
@@ -197,7 +198,9 @@ impl Engine {
         // callbacks are the library's from here on.
         call(|err| unsafe { sys::rserve_engine_create(&c_config, &mut handle, err) })?;
         let handle = NonNull::new(handle).expect("an engine after OK");
-        let shared = Arc::new(Shared { handle, open: Mutex::default() });
+        // SAFETY: the handle lives.
+        let wait_fd = unsafe { sys::rserve_engine_wait_fd(handle.as_ptr()) };
+        let shared = Arc::new(Shared { handle, wait_fd, open: Mutex::default() });
         Ok((Engine(shared.clone()), Events::new(shared)))
     }
 

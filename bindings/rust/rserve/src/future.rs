@@ -124,7 +124,8 @@ impl Client {
         Ok(Call { engine: self.engine.clone(), route, id })
     }
 
-    /// Stops the thread and gives the events back. Open calls end with `Aborted`; their requests go on.
+    /// Stops the thread and gives the events back. Open calls end with `Aborted`; their requests go on,
+    /// and are the caller's to acknowledge.
     pub fn stop(mut self) -> Events {
         self.join().expect("stopped once")
     }
