@@ -43,10 +43,13 @@ if(RSERVE_CUDA STREQUAL "ON" OR (RSERVE_CUDA STREQUAL "AUTO" AND NOT RSERVE_SANI
     elseif(RSERVE_CUDA STREQUAL "ON")
       message(FATAL_ERROR "RSERVE_CUDA=ON, but nvcc does not compile")
     endif()
-    if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cublasLt AND TARGET CUDA::cudart_static)
+    # NCCL's header only: the library is opened when a stage has several GPUs.
+    find_path(RSERVE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cublasLt AND TARGET CUDA::cudart_static AND
+       RSERVE_NCCL_INCLUDE)
       set(RSERVE_HAVE_CUDA ON)
     elseif(RSERVE_CUDA STREQUAL "ON")
-      message(FATAL_ERROR "RSERVE_CUDA=ON, but cuBLASLt or the CUDA runtime is missing")
+      message(FATAL_ERROR "RSERVE_CUDA=ON, but cuBLASLt, the CUDA runtime or nccl.h is missing")
     endif()
   endif()
 endif()

@@ -29,6 +29,8 @@ TEST_CASE("CUDA: the library opens, and says why there is no GPU") {
   const auto device = (*library)->open_gpu(0);
   INFO(device.status());
   CHECK((device.ok() || device.status().code() == absl::StatusCode::kUnavailable));
+  // NCCL is there or not; there are no 99 GPUs.
+  CHECK((*library)->make_collectives({98, 99}).status().code() == absl::StatusCode::kUnavailable);
   CHECK((*library)->open_gpu(-1).status().code() == absl::StatusCode::kUnavailable);
 }
 #endif

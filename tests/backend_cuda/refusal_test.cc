@@ -1,7 +1,9 @@
 // What the CUDA backend refuses, and what it does when its device is lost.
 
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/backend/cuda/host/host_device.h"
@@ -81,10 +83,10 @@ TEST_CASE("CUDA: a lost device ends every call with its error and can be taken d
   const GoldenCase golden = LoadCase("gqa2_tied");
   int64_t operations = 0;
   for (int64_t lost_after : {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{17}, int64_t{25}}) {
-    cuda::HostDevice loading({});
-    const auto probe = LoadOnDevice(golden, &loading);
-    // Loading works, so that the loss falls into the forward pass.
-    const int64_t begin = loading.operations();
+    cuda::HostDevice probe({});
+    const auto probe_stages = StagesOf(LoadOnDevice(golden, &probe), {}, {10, 4});
+    // So that the loss falls into the forward pass.
+    const int64_t begin = probe.operations();
     cuda::HostDevice device({5, lost_after < 0 ? -1 : begin + lost_after});
     {
       const auto model = LoadOnDevice(golden, &device);
@@ -105,6 +107,42 @@ TEST_CASE("CUDA: a lost device ends every call with its error and can be taken d
     }
     CHECK(device.live_allocations() == 0);
   }
+}
+
+// Products that treat few rows otherwise than many.
+class Inexact final : public cuda::Products {
+ public:
+  explicit Inexact(std::unique_ptr<cuda::Products> exact) : exact_(std::move(exact)) {}
+  absl::Status Run(const cuda::ProductArgs& args) override {
+    cuda::ProductArgs changed = args;
+    if (args.m == 1) changed.residual = nullptr;
+    return exact_->Run(changed);
+  }
+
+ private:
+  const std::unique_ptr<cuda::Products> exact_;
+};
+class InexactDevice final : public cuda::HostDevice {
+ public:
+  InexactDevice() : HostDevice({}) {}
+  absl::StatusOr<std::unique_ptr<cuda::Products>> CreateProducts(cuda::StreamRef stream,
+                                                                 bool deterministic) override {
+    auto exact = HostDevice::CreateProducts(stream, deterministic);
+    if (!exact.ok()) return exact.status();
+    return std::unique_ptr<cuda::Products>(std::make_unique<Inexact>(*std::move(exact)));
+  }
+};
+
+TEST_CASE("CUDA: a deterministic role is not made over products that are not row-exact") {
+  const GoldenCase golden = LoadCase("gqa2_tied");
+  InexactDevice device;
+  const auto model = LoadOnDevice(golden, &device);
+  const backend::KvGeometry kv{10, 4};
+  CHECK(Says(cuda::MakeCudaStage(model, {0, 2}, kv, kStageLimits, {}).status(),
+             absl::StatusCode::kFailedPrecondition, "rows 0 .. 0"));
+  CHECK(Says(cuda::MakeCudaEncoder(model, kEncoderLimits, {}).status(),
+             absl::StatusCode::kFailedPrecondition, "deterministic"));
+  CHECK(cuda::MakeCudaStage(model, {0, 2}, kv, kStageLimits, {false}).ok());
 }
 
 }  // namespace

@@ -308,6 +308,29 @@ TEST_CASE("paged causal attention agrees with f64, and to the bit whatever the c
   }
 }
 
+TEST_CASE("attention agrees with f64 over random shapes") {
+  const std::vector<Schedule> schedules = AllSchedules();
+  for (uint32_t seed = 1; seed <= 16; ++seed) {
+    Random random(1000 + seed);
+    Stream stream;
+    stream.schedule() = schedules[seed % schedules.size()];
+    stream.schedule().seed = seed;
+    const auto dim = static_cast<int32_t>(8 * random.Int(1, 16));
+    std::vector<int64_t> lengths;
+    for (int64_t i = random.Int(1, 4); i > 0; --i) lengths.push_back(random.Int(0, 90));
+    INFO("seed " << seed << ", head_dim " << dim);
+    Segments windows(random, lengths, static_cast<int32_t>(random.Int(1, 2)), dim);
+    const std::vector<uint8_t> seen = windows.Run(stream);
+    CHECK(windows.WorstExcess(seen) < 0.0);
+    for (int64_t& n : lengths) n = n / 2 + 1;
+    Prompts prompts(random, lengths, static_cast<int32_t>(random.Int(1, 2)),
+                    static_cast<int32_t>(random.Int(1, 5)), dim,
+                    static_cast<int32_t>(random.Int(1, 20)));
+    CHECK(prompts.WorstExcess(prompts.Run(stream, random.Int(1, 60))) < 0.0);
+    CHECK(stream.error() == "");
+  }
+}
+
 TEST_CASE("attention gives the same bits in every order of threads and misses every barrier") {
   Random random(301);
   Segments segments(random, {150}, 1, 24);

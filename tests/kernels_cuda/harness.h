@@ -38,6 +38,11 @@ inline Bf16 ToBf16Bits(float v) {
   return {static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
 }
 
+// Not inlined: GCC 12 takes the sizes of inlined fills for negative ones and warns.
+__attribute__((noinline)) inline void FillBytes(uint8_t* to, size_t count, uint8_t value) {
+  std::fill_n(to, count, value);
+}
+
 // `count` elements between two guard bands, 16-byte aligned; all bytes 0xff (a NaN) at first. The
 // check that the bands are whole comes with the end of its life.
 template <typename T>
@@ -45,8 +50,8 @@ class Guarded {
  public:
   explicit Guarded(int64_t count)
       : count_(count), bytes_(static_cast<uint8_t*>(TestAllocate(Total()))) {
-    std::fill_n(bytes_.get(), Total(), kBand);
-    std::fill_n(Begin(), static_cast<size_t>(count) * sizeof(T), uint8_t{0xff});
+    FillBytes(bytes_.get(), Total(), kBand);
+    FillBytes(Begin(), static_cast<size_t>(count) * sizeof(T), 0xff);
   }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;

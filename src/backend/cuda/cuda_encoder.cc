@@ -17,6 +17,7 @@
 #include "src/backend/cuda/carver.h"
 #include "src/backend/cuda/loaded_model.h"
 #include "src/backend/cuda/queue.h"
+#include "src/backend/cuda/self_check.h"
 #include "src/backend/cuda/staging.h"
 #include "src/backend/plan/vision_plan.h"
 
@@ -48,6 +49,15 @@ class CudaEncoder final : public backend::EncoderBackend {
     }
     Device* device = model_->device();
     if (absl::Status s = timeline_.Init(device, options.deterministic); !s.ok()) return s;
+    if (options.deterministic) {
+      const VisionWeights& w = model_->vision;
+      std::vector<CheckedProduct> products = {{&w.patch_embed}, {&w.merger_fc1}, {&w.merger_fc2}};
+      if (!w.blocks.empty()) {
+        const Block& b = w.blocks[0];
+        products.insert(products.end(), {{&b.qkv}, {&b.proj, true}, {&b.gate_up}, {&b.down, true}});
+      }
+      if (absl::Status s = CheckRowExact(&timeline_, products); !s.ok()) return s;
+    }
     Carver count(nullptr);
     LayOut(&count);
     auto memory = Memory::Make(device, Memory::Kind::kDevice, count.bytes());

@@ -18,6 +18,7 @@
 #include "src/backend/cuda/carver.h"
 #include "src/backend/cuda/loaded_model.h"
 #include "src/backend/cuda/queue.h"
+#include "src/backend/cuda/self_check.h"
 #include "src/backend/cuda/staging.h"
 #include "src/backend/plan/stage_check.h"
 
@@ -56,6 +57,14 @@ class CudaStage final : public backend::StageBackend {
     if (absl::Status s = CheckSizes(); !s.ok()) return s;
     Device* device = model_->device();
     if (absl::Status s = timeline_.Init(device, options.deterministic); !s.ok()) return s;
+    if (options.deterministic) {
+      const Block& b = model_->layer(layers_.begin);
+      const bool residual = !Parallel();
+      std::vector<CheckedProduct> products = {
+          {&b.qkv}, {&b.proj, residual}, {&b.gate_up}, {&b.down, residual}};
+      if (role_.last) products.push_back({&model_->text.head, false, true});
+      if (absl::Status s = CheckRowExact(&timeline_, products); !s.ok()) return s;
+    }
     Carver count(nullptr);
     LayOut(&count);
     auto memory = Memory::Make(device, Memory::Kind::kDevice, count.bytes());

@@ -28,7 +28,7 @@ struct HostDeviceOptions {
 };
 
 // One thread at a time, all streams included.
-class HostDevice final : public Device {
+class HostDevice : public Device {
  public:
   explicit HostDevice(const HostDeviceOptions& options)
       : options_(options), random_(options.seed * 0x9e3779b97f4a7c15u + 1) {}

@@ -5,8 +5,10 @@
 #define RSERVE_SRC_BACKEND_CUDA_LOADER_CUDA_LIBRARY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/backend/cuda/cuda_model.h"
@@ -30,6 +32,11 @@ struct LibraryTable {
       std::shared_ptr<const CudaModel> model, LayerRange layers, const KvGeometry& kv,
       const StageLimits& limits, const RoleOptions& options,
       std::unique_ptr<Collective> collective) = nullptr;
+  std::unique_ptr<backend::StageBackend> (*make_parallel_stage)(
+      std::vector<std::unique_ptr<backend::StageBackend>> ranks, int64_t hidden_floats,
+      std::function<void()> abort) = nullptr;
+  absl::StatusOr<std::vector<std::unique_ptr<Collective>>> (*make_collectives)(
+      const std::vector<int>& gpus) = nullptr;
 };
 
 // Of this build; the same string in both libraries.
