@@ -8,6 +8,7 @@ use std::ptr::{null, null_mut, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rserve_sys as sys;
+use rserve_sys::host as c;
 
 use crate::callbacks::{c_log, c_progress};
 use crate::config::Config;
@@ -16,6 +17,7 @@ use crate::error::{call, Result};
 use crate::event::{Event, EventKind};
 use crate::events::Events;
 use crate::future::Route;
+use crate::orchestrator::HostRequest;
 use crate::plan::Plan;
 use crate::request::{Input, Request};
 
@@ -98,6 +100,18 @@ impl Shared {
         })?;
         open.insert(id, Open { inputs, route });
         Ok(id)
+    }
+
+    /// Queues a request of an engine with an executor.
+    pub(crate) fn submit_plan(&self, request: &HostRequest) -> Result<()> {
+        let mut open = self.open();
+        open.reserve(1);
+        // SAFETY: the handle lives; the request is copied.
+        request.lower(|c_request| {
+            call(|err| unsafe { c::rserve_engine_submit_plan(self.handle(), c_request, err) })
+        })?;
+        open.insert(request.request_id, Open { inputs: Vec::new(), route: None });
+        Ok(())
     }
 
     /// Lets go of what an event frees, and says who waits for it.
@@ -198,10 +212,17 @@ impl Engine {
         // callbacks are the library's from here on.
         call(|err| unsafe { sys::rserve_engine_create(&c_config, &mut handle, err) })?;
         let handle = NonNull::new(handle).expect("an engine after OK");
+        // SAFETY: a new handle.
+        Ok(unsafe { Engine::own(handle) })
+    }
+
+    /// # Safety
+    /// The handle is nobody else's.
+    pub(crate) unsafe fn own(handle: NonNull<sys::rserve_engine>) -> (Engine, Events) {
         // SAFETY: the handle lives.
         let wait_fd = unsafe { sys::rserve_engine_wait_fd(handle.as_ptr()) };
         let shared = Arc::new(Shared { handle, wait_fd, open: Mutex::default() });
-        Ok((Engine(shared.clone()), Events::new(shared)))
+        (Engine(shared.clone()), Events::new(shared))
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -125,6 +125,47 @@ pub struct HostConfig {
     pub queue_requests: i64,
 }
 
+impl HostConfig {
+    /// Calls `f` with the C form, which lives for the call.
+    pub(crate) fn lower<R>(&self, f: impl FnOnce(*const c::rserve_host_config) -> R) -> R {
+        let workers: Vec<c::rserve_worker> = self.workers.iter().map(|w| w.to_c()).collect();
+        let mut flags = 0;
+        if self.vanilla_pp {
+            flags |= sys::RSERVE_ENGINE_F_VANILLA_PP;
+        }
+        if self.encode_across_requests {
+            flags |= sys::RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS;
+        }
+        let c_config = c::rserve_host_config {
+            scheme: self.scheme as i32,
+            stages: self.stages,
+            encoders: self.encoders,
+            workers: if workers.is_empty() { null() } else { workers.as_ptr() },
+            num_workers: workers.len(),
+            encode_batch_tokens: self.encode_batch_tokens,
+            token_budget: self.token_budget,
+            flags,
+            gate: self.gate as i32,
+            sharing: self.sharing as i32,
+            trigger: self.trigger as i32,
+            encode_flush_ns: self.encode_flush_ns,
+            prepare_lanes: self.prepare_lanes,
+            max_micro_batches: self.max_micro_batches,
+            max_encode_attempts: self.max_encode_attempts,
+            kv_block_tokens: self.kv_block_tokens,
+            kv_blocks: self.kv_blocks,
+            embedding_bytes: self.embedding_bytes,
+            pixel_bytes: self.pixel_bytes,
+            units_in_flight: self.units_in_flight,
+            encoder_batch_tokens: self.encoder_batch_tokens,
+            input_bytes: self.input_bytes,
+            queue_requests: self.queue_requests,
+            ..c::rserve_host_config::init()
+        };
+        f(&c_config)
+    }
+}
+
 /// The scheduler. One thread at a time: `Send`, not `Sync`.
 pub struct Orchestrator(NonNull<c::rserve_orchestrator>);
 
@@ -142,43 +183,11 @@ impl Orchestrator {
     /// `InvalidArgument` names the option.
     pub fn create(config: &HostConfig) -> Result<Orchestrator> {
         crate::check_abi()?;
-        let workers: Vec<c::rserve_worker> = config.workers.iter().map(|w| w.to_c()).collect();
-        let mut flags = 0;
-        if config.vanilla_pp {
-            flags |= sys::RSERVE_ENGINE_F_VANILLA_PP;
-        }
-        if config.encode_across_requests {
-            flags |= sys::RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS;
-        }
-        let c_config = c::rserve_host_config {
-            scheme: config.scheme as i32,
-            stages: config.stages,
-            encoders: config.encoders,
-            workers: if workers.is_empty() { null() } else { workers.as_ptr() },
-            num_workers: workers.len(),
-            encode_batch_tokens: config.encode_batch_tokens,
-            token_budget: config.token_budget,
-            flags,
-            gate: config.gate as i32,
-            sharing: config.sharing as i32,
-            trigger: config.trigger as i32,
-            encode_flush_ns: config.encode_flush_ns,
-            prepare_lanes: config.prepare_lanes,
-            max_micro_batches: config.max_micro_batches,
-            max_encode_attempts: config.max_encode_attempts,
-            kv_block_tokens: config.kv_block_tokens,
-            kv_blocks: config.kv_blocks,
-            embedding_bytes: config.embedding_bytes,
-            pixel_bytes: config.pixel_bytes,
-            units_in_flight: config.units_in_flight,
-            encoder_batch_tokens: config.encoder_batch_tokens,
-            input_bytes: config.input_bytes,
-            queue_requests: config.queue_requests,
-            ..c::rserve_host_config::init()
-        };
         let mut handle = null_mut();
-        // SAFETY: the workers live for the call.
-        call(|err| unsafe { c::rserve_orchestrator_create(&c_config, &mut handle, err) })?;
+        // SAFETY: the C form lives for the call.
+        config.lower(|config| {
+            call(|err| unsafe { c::rserve_orchestrator_create(config, &mut handle, err) })
+        })?;
         Ok(Orchestrator(NonNull::new(handle).expect("an orchestrator after OK")))
     }
 

@@ -3,6 +3,7 @@
 use std::ptr::null;
 
 use rserve_sys::host as c;
+use rserve_sys::RSERVE_REQUEST_F_NO_DETAIL;
 
 /// The smallest part that is encoded alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,11 +56,13 @@ pub struct HostRequest {
     pub input_bytes: i64,
     /// The last stage that reads its embeddings.
     pub last_reader_stage: i32,
+    /// With an executor: the request needs no acknowledge.
+    pub no_detail: bool,
 }
 
 impl HostRequest {
     /// Calls `f` with the C form, which lives for the call.
-    pub(super) fn lower<R>(&self, f: impl FnOnce(*const c::rserve_host_request) -> R) -> R {
+    pub(crate) fn lower<R>(&self, f: impl FnOnce(*const c::rserve_host_request) -> R) -> R {
         let units: Vec<c::rserve_unit> = self
             .units
             .iter()
@@ -95,6 +98,7 @@ impl HostRequest {
             deadline_ns: self.deadline_ns,
             input_bytes: self.input_bytes,
             last_reader_stage: self.last_reader_stage,
+            flags: if self.no_detail { RSERVE_REQUEST_F_NO_DETAIL } else { 0 },
             ..c::rserve_host_request::init()
         };
         f(&request)
