@@ -82,35 +82,37 @@ func TestPrefillBeginsBeforeTheLastPictureIsEncodedAndUnderEPDAfter(t *testing.T
 func TestACancelledContextEndsTheRequestOnce(t *testing.T) {
 	engine := open(t, config())
 	frame := NewBuffer(side * side * 3)
-	ctx, cancel := context.WithCancel(context.Background())
-	var calls []*Call
-	for i := 0; i < 6; i++ {
-		calls = append(calls, submit(t, engine, ctx, longRequest(frame)))
-	}
-	cancel()
-	cancelled := 0
-	for _, call := range calls {
-		checkOrder(t, call, 8)
-		if _, err := call.Wait(); err != nil {
-			wantError(t, err, CodeCancelled)
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%v is not the context's", err)
-			}
-			cancelled++
+	defer frame.Free()
+	// Best effort: on a busy machine all may have finished before the cancel, but not every time.
+	for round, cancelled := 0, 0; cancelled == 0; round++ {
+		ctx, cancel := context.WithCancel(context.Background())
+		var calls []*Call
+		for i := 0; i < 6; i++ {
+			calls = append(calls, submit(t, engine, ctx, longRequest(frame)))
 		}
-		call.Cancel() // too late, and harmless
-	}
-	if cancelled == 0 {
-		t.Error("six requests of eight pictures cannot all be over at once")
-	}
-	if refs := frame.refs.Load(); refs != 1 {
-		t.Errorf("%d users of a Buffer that nobody reads", refs)
-	}
-	frame.Free()
-	_, err := engine.Submit(ctx, prompt(t, 0))
-	wantError(t, err, CodeCancelled)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("%v is not the context's", err)
+		cancel()
+		for _, call := range calls {
+			checkOrder(t, call, 8)
+			if _, err := call.Wait(); err != nil {
+				wantError(t, err, CodeCancelled)
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("%v is not the context's", err)
+				}
+				cancelled++
+			}
+			call.Cancel() // too late, and harmless
+		}
+		if refs := frame.refs.Load(); refs != 1 {
+			t.Errorf("%d users of a Buffer that nobody reads", refs)
+		}
+		_, err := engine.Submit(ctx, prompt(t, 0))
+		wantError(t, err, CodeCancelled)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v is not the context's", err)
+		}
+		if round == 100 {
+			t.Fatal("600 requests, none cancelled")
+		}
 	}
 }
 

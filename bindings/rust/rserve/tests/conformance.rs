@@ -77,22 +77,28 @@ fn prefill_begins_before_the_last_picture_is_encoded_and_under_epd_after() {
 fn a_cancelled_request_ends_once_and_gives_its_pictures_back() {
     let (engine, mut events) = create(config());
     let frame = Arc::new(pixels());
-    let ids: Vec<u64> = (0..6).map(|_| engine.submit(&long_request(&frame)).unwrap()).collect();
-    for &id in &ids {
-        let cancelled = engine.cancel(id);
-        assert!(cancelled.is_ok() || cancelled.unwrap_err().code() == Code::NotFound);
+    // Best effort: on a busy machine all may have finished before the cancels, but not every time.
+    for _ in 0..100 {
+        let ids: Vec<u64> = (0..6).map(|_| engine.submit(&long_request(&frame)).unwrap()).collect();
+        for &id in &ids {
+            let cancelled = engine.cancel(id);
+            assert!(cancelled.is_ok() || cancelled.unwrap_err().code() == Code::NotFound);
+        }
+        let mut order = Order::default();
+        let mut cancelled = 0;
+        for event in events.iter() {
+            let event = event.unwrap();
+            order.check(&event, 8);
+            cancelled += usize::from(matches!(event.kind, EventKind::Cancelled { .. }));
+        }
+        assert_eq!(order.ended, ids.len());
+        assert_eq!(Arc::strong_count(&frame), 1);
+        assert_eq!(engine.cancel(ids[0]).unwrap_err().code(), Code::NotFound);
+        if cancelled > 0 {
+            return;
+        }
     }
-    let mut order = Order::default();
-    let mut cancelled = 0;
-    for event in events.iter() {
-        let event = event.unwrap();
-        order.check(&event, 8);
-        cancelled += usize::from(matches!(event.kind, EventKind::Cancelled { .. }));
-    }
-    assert_eq!(order.ended, ids.len());
-    assert!(cancelled > 0, "six requests of eight pictures cannot all be over at once");
-    assert_eq!(Arc::strong_count(&frame), 1);
-    assert_eq!(engine.cancel(ids[0]).unwrap_err().code(), Code::NotFound);
+    panic!("600 requests, none cancelled");
 }
 
 #[track_caller]

@@ -64,7 +64,7 @@ fn a_dropped_future_cancels_its_request() {
         drop(client.submit(&long_request(&frame)).unwrap().into_future());
     }
     let mut call = client.submit(&long_request(&frame)).unwrap();
-    call.cancel().unwrap();
+    let _ = call.cancel(); // NotFound when it was faster
     let result = block_on(call.first_token());
     let stats = client.engine().stats().unwrap();
     match result {
@@ -78,25 +78,25 @@ fn a_dropped_future_cancels_its_request() {
 
 #[test]
 fn a_client_that_stops_in_flight_ends_its_calls_and_gives_the_events_back() {
-    let client = client();
+    let (engine, mut events) = Engine::create(config()).unwrap();
     let frame = Arc::new(pixels());
-    let calls: Vec<_> = (0..10).map(|_| client.submit(&long_request(&frame)).unwrap()).collect();
-    let mut events = client.stop();
-    let mut aborted = 0;
-    for call in calls {
-        match block_on(call) {
-            Ok(_) => {}
-            Err(err) => {
-                assert_eq!(err.code(), Code::Aborted, "{err}");
-                aborted += 1;
-            }
+    // On a busy machine all calls may have ended before the stop, but not every time.
+    for _ in 0..100 {
+        let client = Client::start(engine.clone(), events).unwrap();
+        let calls: Vec<_> =
+            (0..10).map(|_| client.submit(&long_request(&frame)).unwrap()).collect();
+        events = client.stop();
+        let errors: Vec<_> = calls.into_iter().filter_map(|call| block_on(call).err()).collect();
+        assert!(errors.iter().all(|err| err.code() == Code::Aborted), "{errors:?}");
+        // Their requests went on, to their ends.
+        let ended = events.iter().filter(|event| !event.as_ref().unwrap().more).count();
+        assert!(ended >= errors.len());
+        assert_eq!(Arc::strong_count(&frame), 1);
+        if !errors.is_empty() {
+            return;
         }
     }
-    assert!(aborted > 0, "ten requests of eight pictures cannot all be over at once");
-    // Their requests went on, to their ends.
-    let ended = events.iter().filter(|event| !event.as_ref().unwrap().more).count();
-    assert!(ended >= aborted);
-    assert_eq!(Arc::strong_count(&frame), 1);
+    panic!("1000 calls, all over before the stop");
 }
 
 #[test]
