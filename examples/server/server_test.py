@@ -165,8 +165,10 @@ class ServerTest(unittest.TestCase):
             with socket.create_connection(("127.0.0.1", self.server.port)) as client:
                 head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
                 client.sendall(head.encode() + body)
-        while self.server.metric("open_requests") > 0:
+        ends = ("finished", "failed", "cancelled", "refused")
+        while sum(self.server.metric(f"requests_{end}_total") for end in ends) < 8:
             pass
+        self.assertEqual(self.server.metric("open_requests"), 0)
         self.assertEqual(self.server.chat(body_of(prompts(1, 1)[0]))[0], 200)
 
     def test_sigterm_answers_what_is_open_and_ends(self):

@@ -103,7 +103,7 @@ void CalibrationFields(Fields& f, Calibration* c) {
 void PolicyFields(Fields& f, SimConfig* config) {
   f.Int("token_budget", 1, kMost, &config->policy.token_budget);
   f.Int("encode_batch_tokens", 1, INT64_MAX, &config->policy.encode_batch_tokens);
-  f.Int("encode_flush_ns", 0, kMost, &config->policy.encode_flush_ns);
+  f.Int("encode_flush_ns", 0, kNever, &config->policy.encode_flush_ns);
   f.Int("media_lanes", 0, 4096, &config->media_lanes);
   f.Int("max_micro_batches", 0, 4096, &config->max_micro_batches);
   f.Int("max_passes", 1, 1 << 20, &config->max_passes);
