@@ -21,6 +21,8 @@ constexpr uint32_t kKnownRequestFlags = RSERVE_REQUEST_F_KEEP_LOGITS |
                                         RSERVE_REQUEST_F_NO_IMAGE_MARKERS | RSERVE_REQUEST_F_CHAT |
                                         RSERVE_REQUEST_F_NO_DETAIL | RSERVE_REQUEST_F_NUMBER_IMAGES;
 static_assert(RSERVE_LAYOUT_RGB8 == static_cast<int>(PixelLayout::kRgb8));
+static_assert(RSERVE_LAYOUT_RGBA8 == static_cast<int>(PixelLayout::kRgba8));
+static_assert(RSERVE_LAYOUT_GRAY8 == static_cast<int>(PixelLayout::kGray8));
 
 absl::Status InPart(size_t index, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("parts[", index, "]: ", what));
@@ -71,11 +73,15 @@ absl::StatusOr<RequestPart> ReadPart(size_t index, const rserve_part& part) {
     case RSERVE_PART_IMAGE:
       return EncodedImage{Bytes(part), borrow};
     case RSERVE_PART_PIXELS:
-      if (part.layout != RSERVE_LAYOUT_RGB8) {
+      if (part.layout < RSERVE_LAYOUT_RGB8 || part.layout > RSERVE_LAYOUT_GRAY8) {
         return InPart(index, absl::StrCat("unknown layout ", part.layout));
       }
-      return PixelImage{PixelLayout::kRgb8, Bytes(part),           part.width,
-                        part.height,        part.row_stride_bytes, borrow};
+      return PixelImage{static_cast<PixelLayout>(part.layout),
+                        Bytes(part),
+                        part.width,
+                        part.height,
+                        part.row_stride_bytes,
+                        borrow};
     case RSERVE_PART_ROLE:
       return InPart(index, "a role needs RSERVE_REQUEST_F_CHAT");
     default:

@@ -301,13 +301,17 @@ enum {
   RSERVE_PART_TOKENS = 1,   /* data: int32_t[count]; control tokens allowed, placeholders not */
   RSERVE_PART_TEXT = 2,     /* data: char[count], no NUL; a user's text, never a control token */
   RSERVE_PART_TEMPLATE = 3, /* data: char[count]; names of special tokens become the tokens */
-  RSERVE_PART_IMAGE = 4,    /* data: uint8_t[count]; a PNG or JPEG file */
+  RSERVE_PART_IMAGE = 4,    /* data: uint8_t[count]; a PNG, JPEG, WebP, GIF or BMP file */
   RSERVE_PART_PIXELS = 5,   /* data: uint8_t[count]; width, height, row_stride_bytes, layout */
   RSERVE_PART_ROLE = 6      /* data: char[count]; begins a message: "system", "user", "assistant" */
 };
 
 typedef int32_t rserve_layout_t;
-enum { RSERVE_LAYOUT_RGB8 = 0 /* R, G, B, one byte each, top row first */ };
+enum {                          /* one byte a sample, top row first */
+       RSERVE_LAYOUT_RGB8 = 0,  /* R, G, B */
+       RSERVE_LAYOUT_RGBA8 = 1, /* R, G, B, A; shown over white */
+       RSERVE_LAYOUT_GRAY8 = 2
+};
 
 /** Images and pixels only: `data` is not copied and must stay as it is until the picture's
  *  INPUT_RELEASED event or the terminal event, whichever is polled first. Other parts are copied.
@@ -322,7 +326,7 @@ typedef struct rserve_part {
   size_t count;
   int32_t width; /* pixels; of RSERVE_PART_PIXELS, so the fields that follow */
   int32_t height;
-  int64_t row_stride_bytes; /* 0: width * 3 */
+  int64_t row_stride_bytes; /* 0: width * bytes of a pixel */
   rserve_layout_t layout;
   uint32_t reserved;
 } rserve_part;

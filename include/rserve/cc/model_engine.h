@@ -48,8 +48,8 @@ struct ModelEngineOptions {
   int64_t encode_batch_tokens = 0;  // C; 0: 1024; kEncodeAll: all of a request at once
   int64_t token_budget = 0;         // B; 0: 2048
   bool encode_across_requests = false;
-  // A batch below C waits at most so long for the next picture of its request to be prepared; 0: not
-  // at all.
+  // A batch below C waits at most so long for the next picture of its request to be prepared; 0:
+  // not at all.
   TimeNs encode_flush_ns = kNever;
   bool one_chunk_in_flight = false;  // vanilla PP instead of chunked PP
   int32_t max_micro_batches = 0;     // 0: as many as the stages take
@@ -79,11 +79,15 @@ struct ModelEngineOptions {
   int64_t pixel_bytes = 0;
   int64_t encoder_batch_tokens = 0;  // one encode batch; 0: 16384, and one largest picture
   int64_t units_in_flight = 0;       // 0: no limit but the bytes
-  int64_t input_bytes = 0;           // pictures and text of open requests, borrowed too; 0: 1 GiB
-  int64_t queue_requests = 0;        // open requests; 0: 1024
-  int64_t max_prompt_tokens = 0;     // 0: the model's max_position_embeddings
-  int64_t max_image_pixels = 0;      // width * height of a source picture; 0: 2^27
-  int64_t max_unacknowledged = 0;    // ended requests with a kept detail; 0: 65536
+  // Pictures (borrowed too), text, and kept logits and embeddings of open requests; 0: 1 GiB.
+  int64_t input_bytes = 0;
+  // Embeddings kept for requests that bring the same pictures again; equal pictures of open
+  // requests are then encoded once. 0: no cache, every picture is encoded.
+  int64_t embedding_cache_bytes = 0;
+  int64_t queue_requests = 0;      // open requests; 0: 1024
+  int64_t max_prompt_tokens = 0;   // 0: the model's max_position_embeddings
+  int64_t max_image_pixels = 0;    // width * height of a source picture; 0: 2^27
+  int64_t max_unacknowledged = 0;  // ended requests with a kept detail; 0: 65536
 
   // Weights read and all weights, while Create runs, on its thread or a helper's.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;
@@ -105,23 +109,63 @@ struct UserText {  // UTF-8; plain text whatever it says: "<|image_pad|>" is 13 
 struct TemplateText {  // UTF-8 that a template wrote: names of special tokens become the tokens
   std::string text;
 };
-// A PNG or JPEG file. `borrow`: the bytes stay valid until the item's kInputReleased or the
-// request's terminal event, whichever is first; otherwise Submit copies them.
+// A PNG, JPEG, WebP, GIF or BMP file (of an animation the first frame); transparent pixels are
+// shown on white, the EXIF orientation is applied. `borrow`: the bytes stay valid until the item's
+// kInputReleased or the request's terminal event, whichever is first; otherwise Submit copies them.
 struct EncodedImage {
   absl::Span<const uint8_t> bytes;
   bool borrow = false;
 };
-enum class PixelLayout : int32_t { kRgb8 = 0 };  // interleaved R, G, B, one byte each
+// One byte a sample, interleaved. Alpha is shown on white.
+enum class PixelLayout : int32_t { kRgb8 = 0, kRgba8 = 1, kGray8 = 2 };
 // Decoded pixels, top row first. Row y begins at pixels[y * row_stride_bytes].
 struct PixelImage {
   PixelLayout layout = PixelLayout::kRgb8;
-  absl::Span<const uint8_t> pixels;  // at least (height - 1) * row_stride_bytes + width * 3
+  absl::Span<const uint8_t> pixels;  // at least (height - 1) * row_stride_bytes + a row
   int32_t width = 0;
   int32_t height = 0;
-  int64_t row_stride_bytes = 0;  // 0: width * 3
+  int64_t row_stride_bytes = 0;  // 0: width * bytes of a pixel
   bool borrow = false;           // as EncodedImage
 };
-using RequestPart = std::variant<TokenIds, UserText, TemplateText, EncodedImage, PixelImage>;
+// GCC 12 sees uninitialised members in moves of a variant of these two.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+// Frames of one video, chosen by the host (model::SampleFrames tells which the reference would
+// take). Frame i begins at pixels[i * frame_stride_bytes]. Each temporal patch (2 frames of
+// Qwen2.5-VL) is encoded, and its embedding released, by itself.
+struct VideoFrames {
+  PixelLayout layout = PixelLayout::kRgb8;
+  absl::Span<const uint8_t> pixels;
+  int32_t width = 0;
+  int32_t height = 0;
+  int32_t frames = 0;
+  int64_t row_stride_bytes = 0;    // 0: width * bytes of a pixel
+  int64_t frame_stride_bytes = 0;  // 0: height * row_stride_bytes
+  // When the frames are: exactly one of the two. Never guessed.
+  double fps = 0;                    // these frames a second
+  std::vector<double> timestamps_s;  // seconds, one a frame, ascending
+  bool borrow = false;               // as EncodedImage
+};
+// Embeddings made elsewhere by the same encoder, in the order of its rows: one a merge of patches,
+// time, row, column. They are checked: two dimensions, as many rows as the grid has places, the
+// model's width, and (while they are prepared) finite numbers.
+enum class EmbeddingType : int32_t { kFloat32 = 0, kBfloat16 = 1, kFloat16 = 2 };
+struct EmbeddingInput {
+  EmbeddingType type = EmbeddingType::kFloat32;
+  absl::Span<const uint8_t> data;  // little-endian, without padding
+  std::vector<int64_t> shape;      // [rows, hidden_size]
+  int32_t grid_t = 1;              // temporal patches; above 1 of a video only
+  int32_t grid_h = 0, grid_w = 0;  // rows and columns of embedding rows
+  double seconds_per_grid = 0;     // a video's: seconds between temporal patches; 0: a picture
+  bool borrow = false;             // as EncodedImage
+};
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+using RequestPart = std::variant<TokenIds, UserText, TemplateText, EncodedImage, PixelImage,
+                                 VideoFrames, EmbeddingInput>;
 
 // One chat message. In `content` UserText is what was said; use no TokenIds or TemplateText.
 struct ChatMessage {
@@ -148,6 +192,9 @@ struct ModelRequest {
   // Put <|vision_start|> and <|vision_end|> around pictures; false: the other parts hold them
   // (RenderChat's do not).
   bool image_markers = true;
+  // Requests share cached embeddings with those of the same salt only: a tenant's name, for
+  // example.
+  std::string cache_salt;
   Sampling sampling;
   TimeNs deadline_ns = kNever;   // on Engine::now_ns()'s clock
   uint64_t user_data = 0;        // comes back in every event
@@ -159,8 +206,8 @@ struct ModelRequest {
 // ---- Results
 // -------------------------------------------------------------------------------------
 
-// A picture of a request. Pictures are numbered in the order of their parts; the number is
-// Event::item.
+// A picture, video or supplied embedding of a request. They are numbered in the order of their
+// parts; the number is Event::item.
 struct ItemDetail {
   int64_t token_begin = 0;
   int64_t tokens = 0;
@@ -194,6 +241,15 @@ struct RequestDetail {
   std::vector<float> logits;      // [vocab_size] if kept
   std::vector<float> embeddings;  // [tokens of all items][hidden_size] if kept; complete at the
                                   // first token
+};
+
+// Of the embedding cache, since the engine was created. A unit is a picture or a temporal patch.
+struct EmbeddingCacheStats {
+  int64_t hits = 0;       // units whose embedding was there: neither decoded nor encoded
+  int64_t shared = 0;     // units that another open request was preparing or encoding
+  int64_t misses = 0;     // units that were encoded
+  int64_t evictions = 0;  // embeddings dropped for room
+  int64_t bytes = 0, peak_bytes = 0, capacity_bytes = 0;
 };
 
 struct WorkerInfo {
@@ -250,6 +306,7 @@ class ModelEngine {
   int wait_fd() const;
   TimeNs next_deadline_ns() const;
   OrchestratorStats stats() const;
+  EmbeddingCacheStats embedding_cache_stats() const;  // [any-thread]
   bool idle() const;
 
   // A snapshot, valid on its own. NOT_FOUND for a request that was never accepted or is
@@ -258,9 +315,6 @@ class ModelEngine {
   // Forgets the detail of an ended request. FAILED_PRECONDITION before its terminal event was
   // polled, NOT_FOUND as Detail. [any-thread]
   absl::Status Acknowledge(RequestId request);
-
-  // Tokens of a picture of a request with a detail, otherwise 0. [any-thread]
-  int64_t ItemTokens(RequestId request, int32_t item) const;
 
   const ModelInfo& info() const;
   // The bytes of the tokens; may begin or end inside a UTF-8 character. [any-thread]

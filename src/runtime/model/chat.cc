@@ -14,7 +14,8 @@ namespace rserve {
 namespace {
 
 bool IsImage(const RequestPart& part) {
-  return std::holds_alternative<EncodedImage>(part) || std::holds_alternative<PixelImage>(part);
+  return std::holds_alternative<EncodedImage>(part) || std::holds_alternative<PixelImage>(part) ||
+         std::holds_alternative<VideoFrames>(part) || std::holds_alternative<EmbeddingInput>(part);
 }
 
 RequestPart FromPromptPart(model::PromptPart part) {

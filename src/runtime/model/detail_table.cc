@@ -83,15 +83,6 @@ absl::Status DetailTable::Acknowledge(RequestId request) {
   return absl::OkStatus();
 }
 
-int64_t DetailTable::ItemTokens(RequestId request, int32_t item) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto it = entries_.find(request);
-  if (it == entries_.end()) return 0;
-  const std::vector<ItemDetail>& items = it->second->detail.items;
-  if (item < 0 || static_cast<size_t>(item) >= items.size()) return 0;
-  return items[static_cast<size_t>(item)].tokens;
-}
-
 int64_t DetailTable::ended() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return ended_;

@@ -33,7 +33,6 @@ class DetailTable {
   // NOT_FOUND names the request.
   absl::StatusOr<std::shared_ptr<const RequestDetail>> Get(RequestId request) const;
   absl::Status Acknowledge(RequestId request);
-  int64_t ItemTokens(RequestId request, int32_t item) const;
   int64_t ended() const;  // ended and not acknowledged
 
  private:

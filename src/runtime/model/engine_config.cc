@@ -102,6 +102,7 @@ absl::Status CheckOptions(const ModelEngineOptions& options) {
       {"encoder_batch_tokens", options.encoder_batch_tokens, 0, INT64_MAX},
       {"units_in_flight", options.units_in_flight, 0, INT64_MAX},
       {"input_bytes", options.input_bytes, 0, INT64_MAX},
+      {"embedding_cache_bytes", options.embedding_cache_bytes, 0, INT64_MAX},
       {"queue_requests", options.queue_requests, 0, INT64_MAX},
       {"max_prompt_tokens", options.max_prompt_tokens, 0, INT64_MAX},
       {"max_image_pixels", options.max_image_pixels, 0, INT64_MAX},

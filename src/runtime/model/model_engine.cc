@@ -19,7 +19,6 @@ namespace rserve {
 
 using runtime::DetailTable;
 using runtime::EngineConfig;
-using runtime::ImageSource;
 using runtime::LoadedModel;
 using runtime::ModelExecutor;
 using runtime::PlannedRequest;
@@ -31,47 +30,39 @@ namespace {
 
 constexpr int32_t kLogInfo = 1;
 
-// Takes over what is borrowed, copies the rest.
-ImageSource MakeSource(const RequestPart& part, const runtime::PlannedImage& image) {
-  ImageSource source;
-  source.width = image.width;
-  source.height = image.height;
-  bool borrow = false;
-  if (const auto* encoded = std::get_if<EncodedImage>(&part)) {
-    source.encoded = true;
-    source.bytes = encoded->bytes;
-    borrow = encoded->borrow;
-  } else {
-    const auto& pixels = std::get<PixelImage>(part);
-    source.bytes = pixels.pixels;
-    source.row_stride_bytes =
-        pixels.row_stride_bytes == 0 ? int64_t{image.width} * 3 : pixels.row_stride_bytes;
-    borrow = pixels.borrow;
-  }
-  if (borrow) return source;
-  source.owned.assign(source.bytes.begin(), source.bytes.end());
-  source.bytes = source.owned;
-  return source;
-}
-
 std::unique_ptr<RequestState> MakeState(const ModelRequest& request, PlannedRequest planned,
-                                        int64_t hidden_size) {
+                                        const LoadedModel& model) {
   auto state = std::make_unique<RequestState>();
   int64_t rows = 0;
-  state->units.reserve(planned.images.size());
-  for (size_t i = 0; i < planned.images.size(); ++i) {
-    UnitState& unit = state->units.emplace_back();
-    unit.plan = planned.prompt.items[i].plan;
-    unit.source = MakeSource(request.parts[planned.images[i].part], planned.images[i]);
-    unit.first_row = rows;
-    rows += unit.plan.tokens;
+  state->units.reserve(planned.core.units.size());
+  for (size_t i = 0; i < planned.prompt.items.size(); ++i) {
+    const model::PlannedItem& item = planned.prompt.items[i];
+    std::vector<runtime::UnitSource> sources =
+        runtime::MakeSources(request.parts[static_cast<size_t>(item.part_index)], item,
+                             model.processor.temporal_patch_size);
+    for (runtime::UnitSource& source : sources) {
+      UnitState& unit = state->units.emplace_back();
+      unit.plan = item.plan;
+      unit.plan.grid.t = 1;
+      unit.plan.tokens = item.plan.tokens / item.plan.grid.t;
+      unit.item = static_cast<int32_t>(i);
+      unit.supplied = source.kind == runtime::SourceKind::kRows;
+      unit.source = std::move(source);
+      if (unit.source.kind == runtime::SourceKind::kFile) {
+        unit.source.width = planned.images[i].width;
+        unit.source.height = planned.images[i].height;
+      }
+      unit.first_row = rows;
+      rows += unit.plan.tokens;
+    }
   }
   state->token_ids = std::move(planned.prompt.token_ids);
   state->positions = std::move(planned.prompt.positions);
   state->sampling = request.sampling;
+  state->cache_salt = request.cache_salt;
   state->keep_logits = request.keep_logits;
   if (request.keep_embeddings) {
-    state->kept_embeddings.resize(static_cast<size_t>(rows * hidden_size));
+    state->kept_embeddings.resize(static_cast<size_t>(rows * model.config.text.hidden_size));
   }
   return state;
 }
@@ -124,6 +115,15 @@ class ModelEngine::Impl {
     return core->CheckFits(plan);
   }
 
+  // What the request's detail will hold of its results.
+  int64_t KeptBytes(const ModelRequest& request, const RequestPlan& plan) const {
+    int64_t values = request.keep_logits ? int64_t{info.vocab_size} : 0;
+    if (request.keep_embeddings) {
+      for (const UnitPlan& unit : plan.units) values += unit.tokens * info.hidden_size;
+    }
+    return values * int64_t{sizeof(float)};
+  }
+
   int64_t KvBlocks(const PlannedRequest& planned) const {
     const int64_t tokens = planned.core.prompt_tokens + planned.core.max_new_tokens;
     return (tokens - 1) / config.core.budgets.kv_block_tokens + 1;
@@ -152,9 +152,9 @@ absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOpti
   if (!model.ok()) return model.status();
   auto impl = std::make_unique<Impl>(*std::move(model), *std::move(config));
   impl->core = *std::move(core);
-  auto executor =
-      std::make_unique<ModelExecutor>(impl->model, impl->config.workers, impl->config.core,
-                                      impl->config.limits.max_image_pixels, &impl->details);
+  auto executor = std::make_unique<ModelExecutor>(
+      impl->model, impl->config.workers, impl->config.core, impl->config.limits.max_image_pixels,
+      options.embedding_cache_bytes, &impl->details);
   impl->executor = executor.get();
   EngineOptions engine_options;
   engine_options.core = impl->config.core;
@@ -194,6 +194,7 @@ absl::StatusOr<RequestId> ModelEngine::Submit(const ModelRequest& request) {
   const RequestId id = impl_->engine->NewRequestId();
   RequestPlan plan = planned->core;
   plan.id = id;
+  plan.input_bytes += impl_->KeptBytes(request, plan);
   RequestDetail detail;
   detail.request = id;
   detail.user_data = request.user_data;
@@ -206,7 +207,7 @@ absl::StatusOr<RequestId> ModelEngine::Submit(const ModelRequest& request) {
     impl_->details.Remove(id);
   };
   impl_->details.Add(std::move(detail), request.discard_detail);
-  impl_->executor->Add(id, MakeState(request, *std::move(planned), impl_->info.hidden_size));
+  impl_->executor->Add(id, MakeState(request, *std::move(planned), impl_->model));
   absl::Status status = impl_->engine->Submit(std::move(plan), request.user_data);
   if (!status.ok()) return status;
   std::move(undo).Cancel();
@@ -244,6 +245,9 @@ void ModelEngine::Abort() { impl_->engine->Abort(); }
 int ModelEngine::wait_fd() const { return impl_->engine->wait_fd(); }
 TimeNs ModelEngine::next_deadline_ns() const { return impl_->engine->next_deadline_ns(); }
 OrchestratorStats ModelEngine::stats() const { return impl_->engine->stats(); }
+EmbeddingCacheStats ModelEngine::embedding_cache_stats() const {
+  return impl_->executor->cache_stats();
+}
 bool ModelEngine::idle() const { return impl_->engine->idle(); }
 
 absl::StatusOr<std::shared_ptr<const RequestDetail>> ModelEngine::Detail(RequestId request) const {
@@ -251,9 +255,6 @@ absl::StatusOr<std::shared_ptr<const RequestDetail>> ModelEngine::Detail(Request
 }
 absl::Status ModelEngine::Acknowledge(RequestId request) {
   return impl_->details.Acknowledge(request);
-}
-int64_t ModelEngine::ItemTokens(RequestId request, int32_t item) const {
-  return impl_->details.ItemTokens(request, item);
 }
 const ModelInfo& ModelEngine::info() const { return impl_->info; }
 std::string ModelEngine::Decode(absl::Span<const int32_t> ids) const {

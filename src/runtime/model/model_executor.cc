@@ -7,8 +7,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "src/backend/cpu/cpu_model.h"
-#include "src/media/image.h"
-#include "src/media/image_processor.h"
 #include "src/runtime/model/sampler.h"
 
 namespace rserve::runtime {
@@ -34,7 +32,7 @@ int64_t CountStages(absl::Span<const WorkerInfo> workers) {
 
 ModelExecutor::ModelExecutor(const LoadedModel& model, absl::Span<const WorkerInfo> workers,
                              const OrchestratorConfig& core, int64_t max_image_pixels,
-                             DetailTable* details)
+                             int64_t embedding_cache_bytes, DetailTable* details)
     : model_(model),
       max_image_pixels_(max_image_pixels),
       details_(details),
@@ -42,6 +40,9 @@ ModelExecutor::ModelExecutor(const LoadedModel& model, absl::Span<const WorkerIn
       embeddings_("embedding_bytes", core.budgets.embedding_bytes),
       handover_(model.config.text.hidden_size, MaxMicroBatchTokens(core),
                 CountStages(workers) + 1) {
+  if (embedding_cache_bytes > 0) {
+    cache_ = std::make_unique<EmbeddingCache>(embedding_cache_bytes, model.config.text.hidden_size);
+  }
   const cpu::KvGeometry kv{core.budgets.kv_blocks, core.budgets.kv_block_tokens};
   lanes_.reserve(workers.size());
   for (const WorkerInfo& worker : workers) {
@@ -85,37 +86,44 @@ absl::Status ModelExecutor::Prepare(UnitRef ref) {
   const std::shared_ptr<RequestState> state = Find(ref.request);
   if (state == nullptr) return NoState(ref.request);
   UnitState& unit = state->units[static_cast<size_t>(ref.unit)];
-  absl::Status status = PrepareUnit(unit);
-  unit.source = ImageSource();  // a copy is not needed any more, what was borrowed not looked at
+  absl::Status status = PrepareUnit(unit, state->cache_salt);
+  unit.source = UnitSource();  // a copy is not needed any more, what was borrowed not looked at
   if (status.ok()) return status;
-  unit.patches.Reset();
-  return absl::Status(status.code(), absl::StrCat("picture ", ref.unit, ": ", status.message()));
+  unit.patches.reset();
+  return absl::Status(status.code(), absl::StrCat("picture ", unit.item, ": ", status.message()));
 }
 
-absl::Status ModelExecutor::PrepareUnit(UnitState& unit) {
-  const ImageSource& source = unit.source;
-  media::RgbImage decoded;
-  media::RgbView view;
-  if (source.encoded) {
-    auto image = media::DecodeImage(source.bytes, {max_image_pixels_});
-    if (!image.ok()) return image.status();
-    decoded = *std::move(image);
-    if (decoded.width != source.width || decoded.height != source.height) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("its bytes changed after the submit: ", decoded.width, " x ", decoded.height,
-                       " pixels, planned as ", source.width, " x ", source.height));
-    }
-    view = {decoded.data.data(), decoded.width, decoded.height, int64_t{decoded.width} * 3};
-  } else {
-    view = {source.bytes.data(), source.width, source.height, source.row_stride_bytes};
+absl::Status ModelExecutor::PrepareUnit(UnitState& unit, const std::string& salt) {
+  if (unit.supplied) {
+    // Its place among the embeddings was taken before this, as for every unit.
+    const int64_t hidden = model_.config.text.hidden_size;
+    absl::StatusOr<PooledBuffer> rows = embeddings_.Take(unit.plan.tokens * hidden);
+    if (!rows.ok()) return rows.status();
+    unit.embeddings = *std::move(rows);
+    return ReadRows(
+        unit.source, hidden,
+        absl::MakeSpan(unit.embeddings.data(), static_cast<size_t>(unit.embeddings.size())));
   }
+  if (cache_ == nullptr) return MakePatches(unit);
+  const Digest key = EmbeddingKey(unit.source, unit.plan, model_.processor, model_.config, salt);
+  if (cache_->Join(key, unit.plan.tokens, &unit.entry, &unit.patches) !=
+      EmbeddingCache::Found::kFirst) {
+    return absl::OkStatus();
+  }
+  absl::Cleanup give_up = [this, &unit] { cache_->Fail(unit.entry); };
+  if (absl::Status status = MakePatches(unit); !status.ok()) return status;
+  cache_->SetPatches(unit.entry, unit.patches);
+  std::move(give_up).Cancel();
+  return absl::OkStatus();
+}
+
+absl::Status ModelExecutor::MakePatches(UnitState& unit) {
   const int64_t floats = unit.plan.grid.patches() * model_.config.vision.patch_dim();
   absl::StatusOr<PooledBuffer> patches = pixels_.Take(floats);
   if (!patches.ok()) return patches.status();
-  unit.patches = *std::move(patches);
-  return media::PreprocessImage(
-      view, unit.plan, model_.processor,
-      absl::MakeSpan(unit.patches.data(), static_cast<size_t>(unit.patches.size())));
+  unit.patches = std::make_shared<PooledBuffer>(*std::move(patches));
+  return PreparePatches(unit.source, unit.plan, model_.processor, max_image_pixels_,
+                        absl::MakeSpan(unit.patches->data(), static_cast<size_t>(floats)));
 }
 
 void ModelExecutor::Encode(EncodeJob job, Done done) {
@@ -125,7 +133,7 @@ void ModelExecutor::Encode(EncodeJob job, Done done) {
 
 absl::Status ModelExecutor::EncodeUnits(const EncodeJob& job, Lane& lane) {
   const absl::Cleanup let_go = [&lane] { lane.held.clear(); };
-  lane.units.clear();
+  std::vector<UnitState*> todo;
   const int64_t hidden = model_.config.text.hidden_size;
   for (const UnitRef& ref : job.units) {
     std::shared_ptr<RequestState> state = Find(ref.request);
@@ -136,23 +144,62 @@ absl::Status ModelExecutor::EncodeUnits(const EncodeJob& job, Lane& lane) {
       if (!buffer.ok()) return buffer.status();
       unit.embeddings = *std::move(buffer);
     }
-    lane.units.push_back({unit.plan.grid, unit.patches.data(), unit.embeddings.data()});
+    if (!unit.supplied) todo.push_back(&unit);
     lane.held.push_back(std::move(state));
   }
-  if (absl::Status status = lane.encoder->Encode(lane.units); !status.ok()) return status;
+  while (!todo.empty()) {
+    if (absl::Status status = EncodeSome(lane, &todo); !status.ok()) return status;
+  }
   for (size_t i = 0; i < job.units.size(); ++i) {
     RequestState& state = *lane.held[i];
+    UnitState& unit = state.units[static_cast<size_t>(job.units[i].unit)];
+    unit.entry.reset();
     if (state.kept_embeddings.empty()) continue;
-    const UnitState& unit = state.units[static_cast<size_t>(job.units[i].unit)];
     std::copy_n(unit.embeddings.data(), unit.plan.tokens * hidden,
                 state.kept_embeddings.data() + unit.first_row * hidden);
   }
   return absl::OkStatus();
 }
 
+absl::Status ModelExecutor::EncodeSome(Lane& lane, std::vector<UnitState*>* todo) {
+  std::vector<UnitState*> mine, elsewhere;
+  lane.units.clear();
+  for (UnitState* unit : *todo) {
+    using Work = EmbeddingCache::Work;
+    const Work work = unit->entry == nullptr ? Work::kEncode : cache_->Begin(unit->entry);
+    if (work == Work::kReady) {
+      cache_->Copy(unit->entry, absl::MakeSpan(unit->embeddings.data(),
+                                               static_cast<size_t>(unit->embeddings.size())));
+    } else if (work == Work::kBusy) {
+      elsewhere.push_back(unit);  // on another worker, or earlier in this batch
+    } else {
+      mine.push_back(unit);
+      lane.units.push_back({unit->plan.grid, unit->patches->data(), unit->embeddings.data()});
+    }
+  }
+  absl::Cleanup give_up = [this, &mine] {
+    for (const UnitState* unit : mine) {
+      if (unit->entry != nullptr) cache_->Fail(unit->entry);
+    }
+  };
+  if (!lane.units.empty()) {
+    if (absl::Status status = lane.encoder->Encode(lane.units); !status.ok()) return status;
+  }
+  for (const UnitState* unit : mine) {
+    if (unit->entry == nullptr) continue;
+    cache_->SetRows(unit->entry, absl::MakeConstSpan(unit->embeddings.data(),
+                                                     static_cast<size_t>(unit->embeddings.size())));
+  }
+  std::move(give_up).Cancel();
+  // What is waited for is being encoded by a worker that has published before it waits itself.
+  for (const UnitState* unit : elsewhere) cache_->Wait(unit->entry);
+  todo->swap(elsewhere);
+  return absl::OkStatus();
+}
+
 void ModelExecutor::ReleasePixels(UnitRef ref) {
   const std::shared_ptr<RequestState> state = Find(ref.request);
-  if (state != nullptr) state->units[static_cast<size_t>(ref.unit)].patches.Reset();
+  if (state != nullptr) state->units[static_cast<size_t>(ref.unit)].patches.reset();
 }
 
 void ModelExecutor::ReleaseEmbedding(UnitRef ref) {

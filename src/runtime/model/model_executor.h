@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -19,6 +20,7 @@
 #include "src/backend/cpu/thread_pool.h"
 #include "src/runtime/model/buffer_pool.h"
 #include "src/runtime/model/detail_table.h"
+#include "src/runtime/model/embedding_cache.h"
 #include "src/runtime/model/handover.h"
 #include "src/runtime/model/loaded_model.h"
 #include "src/runtime/model/request_state.h"
@@ -31,9 +33,11 @@ namespace rserve::runtime {
 class ModelExecutor final : public Executor {
  public:
   // One thread pool a worker, and its encoder and its stage with the stage's KV cache. `model` and
-  // `details` outlive the executor. `max_image_pixels` as in ModelEngineOptions.
+  // `details` outlive the executor. `max_image_pixels` and `embedding_cache_bytes` as in
+  // ModelEngineOptions.
   ModelExecutor(const LoadedModel& model, absl::Span<const WorkerInfo> workers,
-                const OrchestratorConfig& core, int64_t max_image_pixels, DetailTable* details);
+                const OrchestratorConfig& core, int64_t max_image_pixels,
+                int64_t embedding_cache_bytes, DetailTable* details);
   ~ModelExecutor() override;
 
   // Before the engine's Submit of the request. [any-thread]
@@ -51,6 +55,9 @@ class ModelExecutor final : public Executor {
   // What the buffers take in memory. [any-thread]
   const BufferPool& pixel_pool() const { return pixels_; }
   const BufferPool& embedding_pool() const { return embeddings_; }
+  EmbeddingCacheStats cache_stats() const {
+    return cache_ == nullptr ? EmbeddingCacheStats{} : cache_->stats();
+  }
 
  private:
   // What runs on one worker.
@@ -64,8 +71,12 @@ class ModelExecutor final : public Executor {
   };
 
   std::shared_ptr<RequestState> Find(RequestId request) const ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status PrepareUnit(UnitState& unit);
+  absl::Status PrepareUnit(UnitState& unit, const std::string& salt);
+  absl::Status MakePatches(UnitState& unit);
   absl::Status EncodeUnits(const EncodeJob& job, Lane& lane);
+  // Encodes what is nobody else's, copies what is there, waits for the rest and leaves it in
+  // `todo`.
+  absl::Status EncodeSome(Lane& lane, std::vector<UnitState*>* todo);
   absl::Status RunStage(const StageJob& job, Lane& lane);
   void FinishPrompt(RequestId request, RequestState& state, absl::Span<const float> logits);
 
@@ -74,6 +85,7 @@ class ModelExecutor final : public Executor {
   DetailTable* const details_;
   BufferPool pixels_;
   BufferPool embeddings_;
+  std::unique_ptr<EmbeddingCache> cache_;  // null: off. After the pools, whose buffers it holds
   Handover handover_;
   std::vector<Lane> lanes_;  // by worker
   mutable std::mutex mutex_;

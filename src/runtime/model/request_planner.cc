@@ -1,20 +1,19 @@
 #include "src/runtime/model/request_planner.h"
 
-#include <limits>
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "src/media/image.h"
 #include "src/model/spec/image_plan.h"
+#include "src/model/spec/video_plan.h"
+#include "src/runtime/model/part_check.h"
 #include "src/runtime/model/sampler.h"
 
 namespace rserve::runtime {
 
 namespace {
-
-constexpr int64_t kRgbBytes = 3;
 
 absl::Status InPicture(size_t number, size_t part, const absl::Status& status) {
   return absl::Status(status.code(),
@@ -29,8 +28,24 @@ int64_t InputBytes(const RequestPart& part) {
     size_t operator()(const TemplateText& p) const { return p.text.size(); }
     size_t operator()(const EncodedImage& p) const { return p.bytes.size(); }
     size_t operator()(const PixelImage& p) const { return p.pixels.size(); }
+    size_t operator()(const VideoFrames& p) const {
+      return p.pixels.size() + p.timestamps_s.size() * sizeof(double);
+    }
+    size_t operator()(const EmbeddingInput& p) const { return p.data.size(); }
   };
   return static_cast<int64_t>(std::visit(Bytes{}, part));
+}
+
+// Whether the engine reads the host's own memory.
+bool Borrows(const RequestPart& part) {
+  const auto borrow = [](const auto& p) {
+    if constexpr (requires { p.borrow; }) {
+      return p.borrow;
+    } else {
+      return false;
+    }
+  };
+  return std::visit(borrow, part);
 }
 
 absl::StatusOr<int64_t> TotalInputBytes(const std::vector<RequestPart>& parts, int64_t limit) {
@@ -56,45 +71,44 @@ absl::Status CheckPromptTokens(int64_t tokens, int64_t limit) {
 
 }  // namespace
 
-absl::StatusOr<PlannedImage> RequestPlanner::ReadImage(const EncodedImage& image) const {
-  auto header = media::ReadImageHeader(image.bytes, {limits_.max_image_pixels});
-  if (!header.ok()) return header.status();
-  PlannedImage planned;
-  planned.width = static_cast<int32_t>(header->width);
-  planned.height = static_cast<int32_t>(header->height);
-  return planned;
+absl::StatusOr<model::PromptPart> RequestPlanner::CheckItem(const RequestPart& part) const {
+  if (const auto* encoded = std::get_if<EncodedImage>(&part)) {
+    return CheckPart(*encoded, limits_.max_image_pixels);
+  }
+  if (const auto* pixels = std::get_if<PixelImage>(&part)) {
+    return CheckPart(*pixels, limits_.max_image_pixels);
+  }
+  if (const auto* video = std::get_if<VideoFrames>(&part)) {
+    return CheckPart(*video, model_.processor, model_.config, limits_.max_image_pixels);
+  }
+  return CheckPart(std::get<EmbeddingInput>(part), model_.config);
 }
 
-absl::StatusOr<PlannedImage> RequestPlanner::ReadImage(const PixelImage& image) const {
-  if (image.layout != PixelLayout::kRgb8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown pixel layout ", static_cast<int32_t>(image.layout)));
-  }
-  if (image.width < 1 || image.height < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pixels of width ", image.width, " and height ", image.height));
-  }
-  if (int64_t{image.width} * image.height > limits_.max_image_pixels) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("a picture of ", image.width, " x ", image.height, " pixels, at most ",
-                     limits_.max_image_pixels, " are taken (option max_image_pixels)"));
-  }
-  const int64_t row = int64_t{image.width} * kRgbBytes;
-  const int64_t stride = image.row_stride_bytes == 0 ? row : image.row_stride_bytes;
-  if (stride < row || stride > std::numeric_limits<int64_t>::max() / image.height) {
-    return absl::InvalidArgumentError(absl::StrCat("row_stride_bytes is ", stride, ", a row of ",
-                                                   image.width, " pixels has ", row, " bytes"));
-  }
-  const int64_t needed = stride * (image.height - 1) + row;
-  if (static_cast<uint64_t>(needed) > image.pixels.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pixels of ", image.width, " x ", image.height, " with rows ", stride,
-                     " bytes apart take ", needed, " bytes, ", image.pixels.size(), " are given"));
-  }
+absl::Status RequestPlanner::AddItem(const RequestPart& part, size_t index,
+                                     std::vector<model::PromptPart>* prompt_parts,
+                                     std::vector<PlannedImage>* images,
+                                     int64_t* known_tokens) const {
+  absl::StatusOr<model::PromptPart> item = CheckItem(part);
+  if (!item.ok()) return InPicture(images->size(), index, item.status());
   PlannedImage planned;
-  planned.width = image.width;
-  planned.height = image.height;
-  return planned;
+  planned.part = index;
+  if (const auto* rows = std::get_if<model::EmbeddingPart>(&*item)) {
+    *known_tokens += rows->grid.patches();
+  } else {
+    const auto* video = std::get_if<model::VideoPart>(&*item);
+    const auto* image = std::get_if<model::ImagePart>(&*item);
+    const int64_t height = video != nullptr ? video->height : image->height;
+    const int64_t width = video != nullptr ? video->width : image->width;
+    auto plan = video != nullptr ? model::PlanVideo(height, width, video->frames, model_.processor)
+                                 : model::PlanImage(height, width, model_.processor);
+    if (!plan.ok()) return InPicture(images->size(), index, plan.status());
+    *known_tokens += plan->tokens;
+    planned.width = static_cast<int32_t>(width);
+    planned.height = static_cast<int32_t>(height);
+  }
+  images->push_back(planned);
+  prompt_parts->push_back(*std::move(item));
+  return absl::OkStatus();
 }
 
 absl::Status RequestPlanner::AddPart(const RequestPart& part, size_t index,
@@ -108,17 +122,9 @@ absl::Status RequestPlanner::AddPart(const RequestPart& part, size_t index,
     prompt_parts->emplace_back(model::TextPart{text->text});
   } else if (const auto* text = std::get_if<TemplateText>(&part)) {
     prompt_parts->emplace_back(model::TemplatePart{text->text});
-  } else {
-    const auto* encoded = std::get_if<EncodedImage>(&part);
-    absl::StatusOr<PlannedImage> image =
-        encoded != nullptr ? ReadImage(*encoded) : ReadImage(std::get<PixelImage>(part));
-    if (!image.ok()) return InPicture(images->size(), index, image.status());
-    auto plan = model::PlanImage(image->height, image->width, model_.processor);
-    if (!plan.ok()) return InPicture(images->size(), index, plan.status());
-    *known_tokens += plan->tokens;
-    image->part = index;
-    images->push_back(*image);
-    prompt_parts->emplace_back(model::ImagePart{image->height, image->width});
+  } else if (absl::Status status = AddItem(part, index, prompt_parts, images, known_tokens);
+             !status.ok()) {
+    return status;
   }
   return CheckPromptTokens(*known_tokens, limits_.max_prompt_tokens);
 }
@@ -149,12 +155,18 @@ absl::StatusOr<PlannedRequest> RequestPlanner::Plan(const ModelRequest& request)
   core.num_items = static_cast<int32_t>(planned.prompt.items.size());
   core.deadline_ns = request.deadline_ns;
   core.input_bytes = *bytes;
+  core.input_borrowed = std::any_of(request.parts.begin(), request.parts.end(), Borrows);
   const int64_t row_bytes = int64_t{model_.config.text.hidden_size} * sizeof(float);
   const int64_t patch_bytes = int64_t{model_.config.vision.patch_dim()} * sizeof(float);
   for (int32_t i = 0; i < core.num_items; ++i) {
     const model::PlannedItem& item = planned.prompt.items[static_cast<size_t>(i)];
-    core.units.push_back({i, item.plan.tokens, item.plan.tokens * row_bytes,
-                          item.plan.grid.patches() * patch_bytes});
+    // Temporal patches attend to nothing but themselves: each is a unit.
+    const int64_t units = item.plan.grid.t;
+    const bool supplied =
+        std::holds_alternative<EmbeddingInput>(request.parts[static_cast<size_t>(item.part_index)]);
+    const UnitPlan unit = {i, item.plan.tokens / units, item.plan.tokens / units * row_bytes,
+                           supplied ? 0 : item.plan.grid.patches() / units * patch_bytes};
+    core.units.insert(core.units.end(), static_cast<size_t>(units), unit);
     core.spans.push_back({item.token_begin, item.plan.tokens, i, 0, false});
   }
   return planned;
@@ -170,8 +182,9 @@ absl::Status RequestPlanner::CheckFits(const PlannedRequest& planned) const {
   }
   for (size_t i = 0; i < planned.core.units.size(); ++i) {
     if (planned.core.units[i].tokens <= limits_.encoder_batch_tokens) continue;
+    const auto item = static_cast<size_t>(planned.core.units[i].item);
     return absl::ResourceExhaustedError(
-        absl::StrCat("picture ", i, " (part ", planned.images[i].part, ") has ",
+        absl::StrCat("picture ", item, " (part ", planned.images[item].part, ") has ",
                      planned.core.units[i].tokens, " tokens, an encode batch takes at most ",
                      limits_.encoder_batch_tokens, " (option encoder_batch_tokens)"));
   }

@@ -28,7 +28,7 @@ struct PlanLimits {
 
 struct PlannedImage {
   size_t part = 0;                // index into the request's parts
-  int32_t width = 0, height = 0;  // source, oriented
+  int32_t width = 0, height = 0;  // source, oriented; 0 of supplied rows
 };
 
 struct PlannedRequest {
@@ -55,8 +55,11 @@ class RequestPlanner {
   static std::vector<ItemDetail> Items(const PlannedRequest& planned);
 
  private:
-  absl::StatusOr<PlannedImage> ReadImage(const EncodedImage& image) const;
-  absl::StatusOr<PlannedImage> ReadImage(const PixelImage& image) const;
+  // Of a part with a picture, video or rows.
+  absl::StatusOr<model::PromptPart> CheckItem(const RequestPart& part) const;
+  absl::Status AddItem(const RequestPart& part, size_t index,
+                       std::vector<model::PromptPart>* prompt_parts,
+                       std::vector<PlannedImage>* images, int64_t* known_tokens) const;
   absl::Status AddPart(const RequestPart& part, size_t index,
                        std::vector<model::PromptPart>* prompt_parts,
                        std::vector<PlannedImage>* images, int64_t* known_tokens) const;
