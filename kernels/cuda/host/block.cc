@@ -115,7 +115,6 @@ void BlockRunner::Yield(ThreadState& state) { state.fiber.SwitchTo(main_); }
 void BlockRunner::Fail(std::string what) {
   error_ = "block (" + std::to_string(block_.x) + ", " + std::to_string(block_.y) + ", " +
            std::to_string(block_.z) + "): " + std::move(what);
-  Yield(*current);  // is not come back to
 }
 
 std::string BlockRunner::Deadlock() const {
@@ -184,8 +183,7 @@ void BlockRunner::SyncThreads(uint32_t line, const char* file) {
   lines_.insert(line);
   if (line == schedule_.skip_line) return;
   ThreadState& state = *current;
-  if (!Join(barrier_, line, file, nullptr)) return;
-  if (barrier_.waiting == threads()) {
+  if (Join(barrier_, line, file, nullptr) && barrier_.waiting == threads()) {
     barrier_ = {};
     Release(0, threads());
   }
@@ -201,8 +199,7 @@ void BlockRunner::Collective(WarpFunction function, void* arg, uint32_t line, co
   const int warp = state.thread / kLanes;
   Meeting& meeting = warps_[static_cast<size_t>(warp)];
   state.arg = arg;
-  if (!Join(meeting, line, file, function)) return;
-  if (meeting.waiting == kLanes) {
+  if (Join(meeting, line, file, function) && meeting.waiting == kLanes) {
     void* args[kLanes];
     for (int i = 0; i < kLanes; ++i) {
       args[i] = states_[static_cast<size_t>(warp * kLanes + i)]->arg;

@@ -119,6 +119,8 @@ class BlockRunner {
   void Release(int begin, int end);
   void Push(int thread);
   int Pop();
+  // The block ends here: whoever fails yields next, with nothing on its stack that owns memory, and
+  // is not come back to.
   void Fail(std::string what);
   std::string Deadlock() const;
 

@@ -148,7 +148,11 @@ class CudaEncoder final : public backend::EncoderBackend {
 
   absl::Status EncodeTogether(absl::Span<const backend::EncodeUnit> units, int64_t rows) {
     Queue queue(&timeline_);
-    if (absl::Status s = SendInputs(units, &queue); !s.ok()) return s;
+    if (absl::Status s = SendInputs(units, &queue); !s.ok()) {
+      // What was queued before still reads pinned memory; `s` says what went wrong first.
+      queue.Finish().IgnoreError();
+      return s;
+    }
 
     const int64_t patch_dim = config_.patch_dim();
     queue.Launch(kc::RowsToBf16, {raw_, patch_dim, source_rows_, patches_, Padded(patch_dim), rows,

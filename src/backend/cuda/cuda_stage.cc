@@ -81,11 +81,11 @@ class CudaStage final : public backend::StageBackend {
     auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
     if (!pinned.ok()) return pinned.status();
     pinned_ = *std::move(pinned);
-    // A token: slot, source, item, three positions, a logits row; the block tables of all entries
-    // together are as long as the cache where no block is shared, and an entry longer at most.
+    // A token's slot, source, item and three positions, an entry's segment, the tiles, and block
+    // tables that together name each block twice at most.
     const int64_t tiles =
         (limits_.max_tokens * Group() / kc::kAttentionTileRows) + limits_.max_entries;
-    const int64_t bytes = limits_.max_tokens * (8 + 4 + int64_t{sizeof(kc::ItemRows)} + 3 * 4 + 4) +
+    const int64_t bytes = limits_.max_tokens * (8 + 4 + int64_t{sizeof(kc::ItemRows)} + 3 * 4) +
                           limits_.max_entries * int64_t{sizeof(kc::AttentionSegment)} +
                           tiles * int64_t{sizeof(kc::AttentionTile)} +
                           int64_t{kv_.num_blocks} * 4 * 2 + pairs_ * 8 + 16 * 16;
@@ -113,7 +113,11 @@ class CudaStage final : public backend::StageBackend {
     }
     if (work.total_tokens == 0) return absl::OkStatus();
     Queue queue(&timeline_);
-    if (absl::Status s = SendInputs(work, &queue); !s.ok()) return s;
+    if (absl::Status s = SendInputs(work, &queue); !s.ok()) {
+      // What was queued before still reads pinned memory; `s` says what went wrong first.
+      queue.Finish().IgnoreError();
+      return s;
+    }
     Input(work, &queue);
     for (int32_t i = layers_.begin; i < layers_.end; ++i) {
       RunLayer(model_->layer(i), i - layers_.begin, work.total_tokens, &queue);
