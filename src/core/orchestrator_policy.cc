@@ -53,9 +53,11 @@ void Orchestrator::Impl::UpdateOrder(Request& r) {
       r.hopeless_from_ns = from_ns;
     }
   }
-  const TimeNs later_ns =
-      r.hopeless ? policy.hopeless_guard_ns
-                 : std::min(Ratio(work_ns, policy.order_stretch, 1), policy.order_guard_ns);
+  // Among those that can meet the SLO it is the SLO that bounds a wait, so size counts for more.
+  const int64_t stretch =
+      policy.order == Order::kFeasibleFirst ? 4 * policy.order_stretch : policy.order_stretch;
+  const TimeNs later_ns = r.hopeless ? policy.hopeless_guard_ns
+                                     : std::min(Ratio(work_ns, stretch, 1), policy.order_guard_ns);
   const TimeNs due_ns = r.times.submitted_ns + later_ns;
   tokens_.SetDue(id, due_ns);
   // Under a whole-request gate places are given in order of arrival, so encoding keeps to it: one
@@ -81,14 +83,18 @@ void Orchestrator::Impl::ChooseTokenBudget() {
   const LinearFit& stage = rates_.slowest_stage();
   if (!policy.square_root_budget || !stage.known()) return;
   int64_t budget = policy.token_budget;
-  if (num_stages_ > 1 && stage.per_token_q10() > 0) {
-    const int64_t steady = Ratio(rates_.mean_prompt_tokens(), 1024, 1024 - rates_.load_q10());
-    const int64_t tokens = std::max(prefill_backlog_, steady);
-    budget = IntegerSqrt(
-        Ratio(Ratio(tokens, stage.fixed_ns(), num_stages_ - 1), 1024, stage.per_token_q10()));
+  if (stage.per_token_q10() > 0) {
+    const int64_t load = rates_.load_q10();
+    const int64_t steady = Ratio(rates_.mean_prompt_tokens(), 1024, 1024 - load);
+    const int64_t tokens = Ratio(std::max(prefill_backlog_, steady), 1024 + load, 1024);
+    // One stage alone has nothing to fill, but a request that is due sooner waits for the
+    // micro-batch that runs: half of it on average.
+    const int64_t after = std::max(2 * (num_stages_ - 1), 1);
+    budget =
+        IntegerSqrt(Ratio(Ratio(2 * tokens, stage.fixed_ns(), after), 1024, stage.per_token_q10()));
   }
   // Micro-batches of unlike sizes leave stages idle between them, so it moves slowly.
-  budget_ = budget_ == 0 ? budget : budget_ + (budget - budget_) / 8;
+  budget_ = budget_ == 0 ? budget : budget_ + (budget - budget_) / 32;
   tokens_.set_budget_tokens(std::clamp(
       budget_, std::min(policy.min_token_budget, policy.token_budget), policy.token_budget));
 }

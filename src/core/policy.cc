@@ -53,8 +53,9 @@ Policy SchemePolicy(Scheme scheme) {
       break;
     case Scheme::kAdaptive:
       policy.order = Order::kShortestFirst;
+      policy.order_guard_ns = 60'000'000'000;
       policy.square_root_budget = true;
-      policy.token_budget = 8192;
+      policy.token_budget = 4096;
       policy.adaptive_encode_batch = true;
       policy.encode_across_requests = true;
       break;

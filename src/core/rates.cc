@@ -59,7 +59,7 @@ TimeNs LinearFit::PerTokens(int64_t tokens) const {
 TimeNs LinearFit::At(int64_t tokens) const { return fixed_ns_ + PerTokens(tokens); }
 
 void Rates::Fade(Faded* sums, int64_t above, int64_t below) {
-  constexpr int64_t kShare = 64;
+  constexpr int64_t kShare = 256;
   sums->above += absl::int128(above) * kScale - sums->above / kShare;
   sums->below += absl::int128(below) * kScale - sums->below / kShare;
 }

@@ -56,7 +56,7 @@ class Rates {
   TimeNs TailNs(int64_t tokens) const;
 
  private:
-  // The ratio of two sums in which each new sample fades the older ones by a 64th.
+  // The ratio of two sums in which each new sample fades the older ones by a 256th.
   struct Faded {
     absl::int128 above = 0, below = 0;
   };

@@ -35,7 +35,7 @@ struct SimConfig {
   // just before it encodes.
   int32_t media_lanes = 0;
   int32_t max_micro_batches = 0;  // in flight; 0: as many as stages
-  int32_t max_passes = 8;  // of a device that hosts an encoder and a stage
+  int32_t max_passes = 8;         // of a device that hosts an encoder and a stage
   Role first = Role::kStage;
   int64_t embedding_bytes = INT64_MAX;  // budget
   int64_t kv_tokens = 0;                // 0: no limit

@@ -38,8 +38,9 @@ enum class Order : int32_t {
   // finished. A request is passed only by requests that were submitted less than order_guard_ns
   // after it.
   kShortestFirst = 1,
-  // As kShortestFirst, but a request that can no longer have its first token within Policy::slo_ns
-  // of its submit is due at its submit + hopeless_guard_ns: those that still can go before it.
+  // As kShortestFirst with four times the stretch, but a request that can no longer have its first
+  // token within Policy::slo_ns of its submit is due at its submit + hopeless_guard_ns: those that
+  // still can go before it.
   kFeasibleFirst = 2,
 };
 
@@ -77,9 +78,11 @@ struct Policy {
   //
   // A micro-batch of c tokens costs o + a c on each of S stages, so K tokens take about
   // (K / c + S - 1) (o + a c): least at c = sqrt(K o / ((S - 1) a)). K is what waits, but at
-  // least what a queue with one server would hold at the measured load r: a mean prompt / (1 - r).
+  // least what a queue with one server would hold at the measured load r: a mean prompt / (1 - r);
+  // and 1 + r times that, since the cost of small micro-batches also delays those who come later.
+  // Where S is 1, half a micro-batch stands for the other stages: it is what one due sooner waits.
   // Never below min_token_budget nor above token_budget, unless an atomic span needs more. It moves
-  // by an eighth of the way a micro-batch.
+  // by a 32nd of the way a micro-batch.
   bool square_root_budget = false;
   int64_t min_token_budget = 256;
   // An encode batch of C tokens costs o + e C; M tokens take M o / C more than they must, and the
