@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace rserve::sim {
 
@@ -12,7 +13,10 @@ std::vector<std::string> SchemeNames() {
 absl::Status ApplyScheme(std::string_view name, SimConfig* config) {
   const bool vllm = name == "vllm";
   absl::StatusOr<Scheme> scheme = vllm ? Scheme::kColocated : ParseScheme(name);
-  if (!scheme.ok()) return scheme.status();
+  if (!scheme.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "scheme is \"", std::string(name), "\"; known are ", absl::StrJoin(SchemeNames(), ", ")));
+  }
   const bool own = config->layout.encoders > 0;
   if (*scheme != Scheme::kAdaptive && own == (*scheme == Scheme::kColocated)) {
     return absl::InvalidArgumentError(

@@ -25,6 +25,7 @@ int EvalCommand(Args args);
 int BenchCommand(Args args);
 int MakeModelCommand(Args args);
 int InspectCommand(Args args);
+int SimCommand(Args args);
 
 // Texts of --help around the option table.
 struct CommandText {

@@ -29,6 +29,8 @@ constexpr Command kCommands[] = {
      MakeModelCommand},
     {"inspect", "what a checkpoint is, and what a request would need, before a pixel is decoded",
      InspectCommand},
+    {"sim", "what a layout or a scheme would do on hardware that is not there, in virtual time",
+     SimCommand},
 };
 
 std::string Help() {
