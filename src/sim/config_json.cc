@@ -103,6 +103,9 @@ void CalibrationFields(Fields& f, Calibration* c) {
 void PolicyFields(Fields& f, SimConfig* config) {
   f.Int("token_budget", 1, kMost, &config->policy.token_budget);
   f.Int("encode_batch_tokens", 1, INT64_MAX, &config->policy.encode_batch_tokens);
+  f.Int("min_token_budget", 1, kMost, &config->policy.min_token_budget);
+  f.Int("order_stretch", 0, 1000, &config->policy.order_stretch);
+  f.Int("order_guard_ns", 0, kMost * 1024, &config->policy.order_guard_ns);
   f.Int("encode_flush_ns", 0, kNever, &config->policy.encode_flush_ns);
   f.Int("media_lanes", 0, 4096, &config->media_lanes);
   f.Int("max_micro_batches", 0, 4096, &config->max_micro_batches);

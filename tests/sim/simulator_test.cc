@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "src/sim/bounds.h"
+#include "src/sim/experiment.h"
 #include "src/sim/scheme.h"
 #include "src/sim/summary.h"
 #include "tests/support/catch.h"
@@ -81,7 +82,7 @@ TEST_CASE("a lone text request takes what the recurrence of chunked pipelining s
 }
 
 TEST_CASE("two runs of the same requests are the same to the nanosecond") {
-  for (const char* scheme : {"rserve", "epd", "rserve_intra"}) {
+  for (const char* scheme : {"rserve", "epd", "rserve_intra", "adaptive"}) {
     const SimConfig config = Config(scheme, "PP4+E1");
     const auto requests = Requests(WorkloadKind::kMmmu1k, 1.3, 60, 7);
     const SimResult a = RunOf(config, requests, true);
@@ -174,6 +175,51 @@ TEST_CASE("attention, products and encoding cost what the shapes say") {
   CHECK(
       AttentionFlops(model.language, 5000, 0) ==
       Approx(AttentionFlops(model.language, 2000, 0) + AttentionFlops(model.language, 3000, 2000)));
+}
+
+// The same costs from a test's point of view: three times as much from the 100th arrival on.
+TEST_CASE(
+    "when all costs triple in mid-run, what comes 30 requests later is served as by one that "
+    "always knew") {
+  const auto requests = Requests(WorkloadKind::kMmmu1k, 0.4, 180, 5);
+  SimConfig changed = Config("adaptive", "PP4+E1");
+  changed.cost_scale = 3;
+  SimConfig always = changed;
+  always.scale_from_ns = 0;
+  changed.scale_from_ns = requests[100].arrival_ns;
+  const SimResult a = RunOf(changed, requests), b = RunOf(always, requests);
+  double after = 0, known = 0;
+  for (size_t i = 130; i < requests.size(); ++i) {
+    after += static_cast<double>(a.requests[i].ttft_ns);
+    known += static_cast<double>(b.requests[i].ttft_ns);
+  }
+  CHECK(after / known < 1.05);
+}
+
+TEST_CASE(
+    "adaptive has a lower mean than rserve at low, middle and high load, and no worse p99 by a "
+    "quarter") {
+  for (double rate : {0.4, 1.2, 2.0}) {
+    const auto requests = Requests(WorkloadKind::kMmmu1k, rate, 200, 9);
+    const Summary paper = Summarise(RunOf(Config("rserve", "PP4+E1"), requests), 0);
+    const Summary ours = Summarise(RunOf(Config("adaptive", "PP4+E1"), requests), 0);
+    CAPTURE(rate);
+    CHECK(ours.ttft_mean_s < 0.95 * paper.ttft_mean_s);
+    CHECK(ours.ttft_p99_s < 1.25 * paper.ttft_p99_s);
+  }
+}
+
+TEST_CASE("a thin first stage is chosen that balances the encoder beside it") {
+  SimConfig config = Config("adaptive", "PP5");
+  WorkloadSpec spec;
+  const std::vector<int64_t> layers = BalancedLayers(config, spec);
+  REQUIRE(layers.size() == 5);
+  CHECK(layers[0] < layers[1]);
+  CHECK(layers[0] >= 8);
+  spec.kind = WorkloadKind::kTextOnly;
+  CHECK(BalancedLayers(config, spec)[0] == 16);
+  config.layout = *ParseLayout("PP4+E1");
+  CHECK(BalancedLayers(config, spec).empty());
 }
 
 }  // namespace
