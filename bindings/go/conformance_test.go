@@ -6,6 +6,7 @@ package rserve
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,6 +45,36 @@ func TestAnswersAreTheReferencesAndEventsComeInALegalOrder(t *testing.T) {
 	}
 	if Version() == "" {
 		t.Error("no version")
+	}
+}
+
+func TestGrayAndOpaquePixelsAreThoseOfTheSameRGBPicture(t *testing.T) {
+	engine := open(t, config())
+	var gray, rgb, rgba, gapped []byte
+	for i := 0; i < side*side; i++ {
+		g := byte(i * 7 % 251)
+		gray, gapped = append(gray, g), append(gapped, g)
+		rgb, rgba = append(rgb, g, g, g), append(rgba, g, g, g, 255)
+		if i%side == side-1 {
+			gapped = append(gapped, make([]byte, 8)...)
+		}
+	}
+	var want []float32
+	for i, part := range []Part{
+		Pixels(rgb, side, side, 0), Pixels(rgba, side, side, 0).In(RGBA8),
+		Pixels(gray, side, side, 0).In(Gray8), Pixels(gapped, side, side, side+8).In(Gray8),
+	} {
+		request := &Request{Parts: []Part{part}, KeepLogits: true}
+		answer, err := submit(t, engine, context.Background(), request).Wait()
+		if err != nil || len(answer.Logits) == 0 {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			want = answer.Logits
+		}
+		if !reflect.DeepEqual(answer.Logits, want) {
+			t.Errorf("picture %d has other logits", i)
+		}
 	}
 }
 

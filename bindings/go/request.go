@@ -19,7 +19,18 @@ type Part struct {
 	buffer        *Buffer
 	width, height int
 	strideBytes   int
+	layout        Layout
 }
+
+// Layout says how pixels lie: one byte a sample, top row first.
+type Layout int32
+
+// The layouts.
+const (
+	RGB8  Layout = C.RSERVE_LAYOUT_RGB8  // R, G, B
+	RGBA8 Layout = C.RSERVE_LAYOUT_RGBA8 // R, G, B, A; shown over white
+	Gray8 Layout = C.RSERVE_LAYOUT_GRAY8
+)
 
 // Text is a user's text, never a control token.
 func Text(text string) Part { return Part{kind: C.RSERVE_PART_TEXT, text: text} }
@@ -39,8 +50,8 @@ func Image(file []byte) Part { return Part{kind: C.RSERVE_PART_IMAGE, picture: f
 // ImageBuffer is a picture as a file, read in place.
 func ImageBuffer(file *Buffer) Part { return Part{kind: C.RSERVE_PART_IMAGE, buffer: file} }
 
-// Pixels is a picture as R, G, B bytes, top row first, rows strideBytes apart (0: width * 3). Submit
-// copies it.
+// Pixels is a picture as R, G, B bytes, top row first, rows strideBytes apart (0: without gaps).
+// Submit copies it.
 func Pixels(pixels []byte, width, height, strideBytes int) Part {
 	return Part{kind: C.RSERVE_PART_PIXELS, picture: pixels, width: width, height: height,
 		strideBytes: strideBytes}
@@ -50,6 +61,12 @@ func Pixels(pixels []byte, width, height, strideBytes int) Part {
 func PixelsBuffer(pixels *Buffer, width, height, strideBytes int) Part {
 	return Part{kind: C.RSERVE_PART_PIXELS, buffer: pixels, width: width, height: height,
 		strideBytes: strideBytes}
+}
+
+// In returns pixels that lie in another layout than RGB8.
+func (p Part) In(layout Layout) Part {
+	p.layout = layout
+	return p
 }
 
 func (p *Part) isPicture() bool {
@@ -122,6 +139,7 @@ func (r *Request) lower(memory *arena) (*C.rserve_request, inputs, error) {
 			c.flags = C.RSERVE_PART_F_BORROW
 			c.width, c.height = clamp(part.width), clamp(part.height)
 			c.row_stride_bytes = C.int64_t(part.strideBytes)
+			c.layout = C.rserve_layout_t(part.layout)
 		} else if part.kind == C.RSERVE_PART_TOKENS {
 			c.data, c.count = unsafe.Pointer(memory.ints(part.tokens)), C.size_t(len(part.tokens))
 		} else {

@@ -41,6 +41,8 @@ c_constants! {
     pub const RSERVE_PART_PIXELS: rserve_part_type_t = 5;
     pub const RSERVE_PART_ROLE: rserve_part_type_t = 6;
     pub const RSERVE_LAYOUT_RGB8: rserve_layout_t = 0;
+    pub const RSERVE_LAYOUT_RGBA8: rserve_layout_t = 1;
+    pub const RSERVE_LAYOUT_GRAY8: rserve_layout_t = 2;
     pub const RSERVE_EVENT_ACCEPTED: rserve_event_type_t = 1;
     pub const RSERVE_EVENT_ITEM_ENCODED: rserve_event_type_t = 2;
     pub const RSERVE_EVENT_INPUT_RELEASED: rserve_event_type_t = 3;

@@ -57,12 +57,25 @@ impl<T: AsRef<[u8]> + Send + Sync + 'static> From<Arc<T>> for Bytes<'_> {
     }
 }
 
+/// How pixels lie: one byte a sample, top row first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum Layout {
+    /// R, G, B.
+    #[default]
+    Rgb8 = sys::RSERVE_LAYOUT_RGB8,
+    /// R, G, B, A; shown over white.
+    Rgba8 = sys::RSERVE_LAYOUT_RGBA8,
+    /// One sample a pixel.
+    Gray8 = sys::RSERVE_LAYOUT_GRAY8,
+}
+
 #[derive(Clone)]
 enum Part<'a> {
     Tokens(Cow<'a, [i32]>),
     Text(sys::rserve_part_type_t, Cow<'a, str>),
     Image(Bytes<'a>),
-    Pixels { bytes: Bytes<'a>, width: i32, height: i32, row_stride_bytes: i64 },
+    Pixels { bytes: Bytes<'a>, layout: Layout, width: i32, height: i32, row_stride_bytes: i64 },
 }
 
 /// A prompt of text and pictures, in order, and what to do with it. Reusable.
@@ -120,18 +133,19 @@ impl<'a> Request<'a> {
 
     /// A picture as R, G, B bytes, top row first, without gaps between rows.
     pub fn pixels(self, bytes: impl Into<Bytes<'a>>, width: i32, height: i32) -> Self {
-        self.pixels_strided(bytes, width, height, 0)
+        self.pixels_in(Layout::Rgb8, bytes, width, height, 0)
     }
 
-    /// The same with rows that are `row_stride_bytes` apart (0: width * 3).
-    pub fn pixels_strided(
+    /// The same in any layout, rows `row_stride_bytes` apart (0: without gaps).
+    pub fn pixels_in(
         self,
+        layout: Layout,
         bytes: impl Into<Bytes<'a>>,
         width: i32,
         height: i32,
         row_stride_bytes: i64,
     ) -> Self {
-        self.part(Part::Pixels { bytes: bytes.into(), width, height, row_stride_bytes })
+        self.part(Part::Pixels { bytes: bytes.into(), layout, width, height, row_stride_bytes })
     }
 
     /// Writes the model's chat template around the parts.
@@ -277,11 +291,11 @@ impl<'a> Part<'a> {
             Some(Bytes::Borrowed(_)) => lend,
             None => false,
         };
-        let (width, height, row_stride_bytes) = match self {
-            Part::Pixels { width, height, row_stride_bytes, .. } => {
-                (*width, *height, *row_stride_bytes)
+        let (layout, width, height, row_stride_bytes) = match self {
+            Part::Pixels { layout, width, height, row_stride_bytes, .. } => {
+                (*layout, *width, *height, *row_stride_bytes)
             }
-            _ => (0, 0, 0),
+            _ => (Layout::default(), 0, 0, 0),
         };
         sys::rserve_part {
             r#type,
@@ -291,7 +305,7 @@ impl<'a> Part<'a> {
             width,
             height,
             row_stride_bytes,
-            layout: sys::RSERVE_LAYOUT_RGB8,
+            layout: layout as i32,
             reserved: 0,
         }
     }

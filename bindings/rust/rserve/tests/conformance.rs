@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rserve::{Code, Config, Engine, Error, EventKind, Events, Plan, Request, Scheme};
+use rserve::{Code, Config, Engine, Error, EventKind, Events, Layout, Plan, Request, Scheme};
 
 mod common;
 use common::{answer, config, long_request, picture, pixels, prompt, Order, PROMPTS};
@@ -48,6 +48,26 @@ fn answers_are_the_references_and_events_come_in_a_legal_order() {
     assert_eq!((stats.accepted, stats.finished), (4, 4));
     assert!(events.iter().next().is_none(), "nothing is open");
     assert!(events.next_timeout(Some(Duration::from_millis(1))).unwrap().is_none());
+}
+
+#[test]
+fn gray_and_opaque_pixels_are_those_of_the_same_rgb_picture_at_any_stride() {
+    let (engine, mut events) = create(config());
+    let gray: Vec<u8> = (0..56 * 56).map(|i| (i * 7 % 251) as u8).collect();
+    let rgb: Vec<u8> = gray.iter().flat_map(|&g| [g, g, g]).collect();
+    let rgba: Vec<u8> = gray.iter().flat_map(|&g| [g, g, g, 255]).collect();
+    let gapped: Vec<u8> = gray.chunks(56).flat_map(|row| [row, &[0; 8]].concat()).collect();
+    let mut logits = |layout, bytes: &[u8], stride| {
+        let request = Request::new().pixels_in(layout, bytes, 56, 56, stride).keep_logits();
+        let id = engine.submit(&request).unwrap();
+        assert!(!events.iter().last().unwrap().unwrap().more);
+        engine.detail(id).unwrap().logits().to_vec()
+    };
+    let want = logits(Layout::Rgb8, &rgb, 0);
+    assert!(!want.is_empty());
+    assert_eq!(logits(Layout::Rgba8, &rgba, 0), want);
+    assert_eq!(logits(Layout::Gray8, &gray, 0), want);
+    assert_eq!(logits(Layout::Gray8, &gapped, 64), want);
 }
 
 #[test]
