@@ -133,6 +133,9 @@ class Parser {
       absl::StatusOr<std::string> bytes = DecodeDataUri(address, limits_);
       if (!bytes.ok()) return bytes.status();
       source.bytes = *std::move(bytes);
+    } else if (!limits_.allow_files) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "image \"", Head(address), "\" is no data URI, and local files are not allowed here"));
     } else {
       if (StartsWith(address, kFileScheme)) address.remove_prefix(kFileScheme.size());
       if (address.empty() || address.find("://") != std::string_view::npos ||

@@ -14,7 +14,7 @@
 namespace rserve::model {
 
 // Where an image comes from: exactly one of the two is not empty. This layer opens no files;
-// whether a path may be opened is for the caller to say.
+// whether paths may be named at all is for the caller to say (ChatJsonLimits::allow_files).
 struct ChatImageSource {
   std::string path;   // as the request wrote it, or without "file://"
   std::string bytes;  // an encoded file (PNG, JPEG, ...) from a data URI
@@ -30,6 +30,9 @@ struct ChatJsonLimits {
   int64_t max_image_bytes = int64_t{32} << 20;  // of one decoded data URI
   int32_t max_messages = 4096;
   int32_t max_images = 1024;
+  // Whether an image may be a path. A server whose clients are not its user's own says no: then
+  // only data URIs are taken.
+  bool allow_files = true;
 };
 
 // Parses

@@ -36,8 +36,6 @@ class Renderer {
     chat_.parts.emplace_back(ImagePart{});
   }
 
-  int32_t images() const { return static_cast<int32_t>(chat_.image_parts.size()); }
-
   RenderedChat Take() && {
     FlushText();
     return std::move(chat_);
@@ -59,6 +57,7 @@ absl::StatusOr<RenderedChat> RenderChat(absl::Span<const ChatMessage> messages,
                                         const ChatOptions& options) {
   if (messages.empty()) return absl::InvalidArgumentError("the chat has no messages");
   Renderer out;
+  int32_t pictures = 0, videos = 0;
   if (messages.front().role != "system") {
     out.Control(kTurnStart);
     out.Text("system\n");
@@ -81,13 +80,16 @@ absl::StatusOr<RenderedChat> RenderChat(absl::Span<const ChatMessage> messages,
         out.Text(text->text);
         continue;
       }
-      const int32_t image = std::get<ChatImage>(content).image_index;
-      if (image < 0) {
+      const ChatImage& image = std::get<ChatImage>(content);
+      if (image.image_index < 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat("message ", i, ": image index ", image, " is negative"));
+            absl::StrCat("message ", i, ": image index ", image.image_index, " is negative"));
       }
-      if (options.add_vision_id) out.Text(absl::StrCat("Picture ", out.images() + 1, ": "));
-      out.Image(image);
+      const int32_t number = image.video ? ++videos : ++pictures;
+      if (options.add_vision_id) {
+        out.Text(absl::StrCat(image.video ? "Video " : "Picture ", number, ": "));
+      }
+      out.Image(image.image_index);
     }
     out.Control(kTurnEnd);
     out.Text("\n");

@@ -26,6 +26,7 @@ struct ChatText {
 };
 struct ChatImage {
   int32_t image_index = 0;  // into the caller's list of images
+  bool video = false;       // counted as "Video 1: " and so on
 };
 using ChatContent = std::variant<ChatText, ChatImage>;
 
@@ -35,7 +36,7 @@ struct ChatMessage {
 };
 
 struct ChatOptions {
-  bool add_vision_id = false;         // "Picture 1: " before the first image, and so on
+  bool add_vision_id = false;  // "Picture 1: " before the first image, and so on; also videos
   bool add_generation_prompt = true;  // end with the opening of the assistant's turn
 };
 

@@ -39,7 +39,10 @@ absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> mes
       if (auto* text = std::get_if<UserText>(&part)) {
         message.content.emplace_back(model::ChatText{std::move(text->text)});
       } else if (IsImage(part)) {
-        message.content.emplace_back(model::ChatImage{static_cast<int32_t>(images.size())});
+        const auto* rows = std::get_if<EmbeddingInput>(&part);
+        const bool video = std::holds_alternative<VideoFrames>(part) ||
+                           (rows != nullptr && rows->seconds_per_grid != 0);
+        message.content.emplace_back(model::ChatImage{static_cast<int32_t>(images.size()), video});
         images.push_back(std::move(part));
       } else {
         return absl::InvalidArgumentError(
