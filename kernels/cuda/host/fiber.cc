@@ -52,7 +52,9 @@ extern "C" void rserve_begin_stack();
 #endif
 
 Fiber::~Fiber() {
-  if (memory_ != nullptr) munmap(memory_, kGuardBytes + kStackBytes);
+  if (memory_ == nullptr) return;
+  Unpoison();  // what is mapped here next is no stack
+  munmap(memory_, kGuardBytes + kStackBytes);
 }
 
 bool Fiber::Start(void (*entry)(void*), void* arg) {
@@ -65,10 +67,7 @@ bool Fiber::Start(void (*entry)(void*), void* arg) {
     bottom_ = static_cast<const char*>(memory_) + kGuardBytes;
     bytes_ = kStackBytes;
   }
-#if defined(__SANITIZE_ADDRESS__)
-  // Frames that were left without unwinding have marked their variables' surroundings.
-  ASAN_UNPOISON_MEMORY_REGION(bottom_, bytes_);
-#endif
+  Unpoison();
   entry_ = entry;
   arg_ = arg;
   fake_stack_ = nullptr;
@@ -96,6 +95,13 @@ bool Fiber::Start(void (*entry)(void*), void* arg) {
               2, static_cast<unsigned>(address), static_cast<unsigned>(uint64_t{address} >> 32));
 #endif
   return true;
+}
+
+void Fiber::Unpoison() {
+#if defined(__SANITIZE_ADDRESS__)
+  // Frames that were left without unwinding have marked their variables' surroundings.
+  ASAN_UNPOISON_MEMORY_REGION(bottom_, bytes_);
+#endif
 }
 
 void Fiber::Begin(Fiber* fiber) {

@@ -30,6 +30,7 @@ class Fiber {
 
  private:
   static void Begin(Fiber* fiber);
+  void Unpoison();  // the whole stack, for AddressSanitizer
   void Arrived();
 
   static constexpr size_t kStackBytes = 128 * 1024;
