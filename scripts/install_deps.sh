@@ -4,7 +4,8 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config ccache libabsl-dev nlohmann-json3-dev libpng-dev
-          libjpeg-dev libwebp-dev libpcre2-dev catch2 binutils patch python3 libcpp-httplib-dev)
+          libjpeg-dev libwebp-dev libpcre2-dev catch2 binutils patch python3 libcpp-httplib-dev
+          file dpkg-dev)
 
 missing=()
 for package in "${packages[@]}"; do
