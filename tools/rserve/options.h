@@ -3,7 +3,7 @@
 //   OptionTable table;
 //   table.Positional("MODEL", &model, "the model's folder");
 //   table.Section("Request");
-//   table.Strings("image", "FILE", &images, "a PNG or JPEG; may be given several times");
+//   table.Strings("image", "FILE", &images, "a picture file; may be given several times");
 //   absl::Status status = table.Parse(args);
 //
 // Values come as `--name value` or `--name=value`; switches as `--name` and `--no-name`. `--` ends
