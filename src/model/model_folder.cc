@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
+constexpr int64_t kMaxTemplateBytes = int64_t{4} << 20;
 constexpr int64_t kMaxTokenizerBytes = int64_t{128} << 20;
 
 absl::StatusOr<std::string> ReadFile(const std::string& folder, const std::string& name,
@@ -77,6 +78,58 @@ absl::Status ReadTokenizer(const std::string& folder, ModelFolder* model) {
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::FromJson(*text);
   if (!tokenizer.ok()) return InFile(folder, kName, tokenizer.status());
   model->tokenizer = *std::move(tokenizer);
+  return absl::OkStatus();
+}
+
+// "<|im_end|>", or an object whose content that is.
+std::string TokenText(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_object()) return "";
+  const auto content = value.find("content");
+  return content != value.end() && content->is_string() ? content->get<std::string>() : "";
+}
+
+// A template, or the "default" one of a list of named ones; "" where there is none.
+std::string DefaultTemplate(const json& config) {
+  const auto found = config.find("chat_template");
+  if (found == config.end()) return "";
+  if (found->is_string()) return found->get<std::string>();
+  if (!found->is_array()) return "";
+  for (const json& named : *found) {
+    if (named.is_object() && named.value("name", json()) == "default" &&
+        named.value("template", json()).is_string()) {
+      return named["template"].get<std::string>();
+    }
+  }
+  return "";
+}
+
+// Of the files that may hold a template the first one that does, as transformers looks for it.
+absl::Status ReadChatTemplate(const std::string& folder, ModelFolder* model) {
+  std::string source, name;
+  std::vector<std::pair<std::string, std::string>> tokens;
+  for (const char* file : {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"}) {
+    absl::StatusOr<std::string> text = ReadFile(folder, file, kMaxTemplateBytes);
+    if (absl::IsNotFound(text.status())) continue;
+    if (!text.ok()) return text.status();
+    std::string found = *text;
+    if (file != std::string_view("chat_template.jinja")) {
+      absl::StatusOr<json> parsed = ParseJson(*text, file, kMaxTemplateBytes);
+      if (!parsed.ok()) return InFile(folder, file, parsed.status());
+      found = parsed->is_object() ? DefaultTemplate(*parsed) : "";
+      for (const char* token : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
+        const json& value = parsed->is_object() ? parsed->value(token, json()) : json();
+        if (!TokenText(value).empty()) tokens.emplace_back(token, TokenText(value));
+      }
+    }
+    if (!source.empty() || found.empty()) continue;
+    source = std::move(found);
+    name = file;
+  }
+  if (source.empty()) return absl::OkStatus();
+  auto parsed = CheckpointTemplate::Parse(source, std::move(tokens));
+  if (!parsed.ok()) return InFile(folder, name.c_str(), parsed.status());
+  model->chat.own = *std::move(parsed);
   return absl::OkStatus();
 }
 
@@ -161,6 +214,7 @@ absl::StatusOr<ModelFolder> OpenModelSpec(const std::string& folder) {
   if (status.ok()) status = ReadTokenizer(folder, &model);
   if (status.ok()) status = CheckTogether(folder, model);
   if (!status.ok()) return status;
+  model.chat.status = ReadChatTemplate(folder, &model);
   return model;
 }
 

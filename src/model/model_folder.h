@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/model/spec/checkpoint_template.h"
 #include "src/model/spec/image_plan.h"
 #include "src/model/spec/model_config.h"
 #include "src/model/spec/tokenizer.h"
@@ -24,6 +25,8 @@ struct ModelFolder {
   // config.eos_token_id where there is one. May be empty.
   std::vector<int32_t> eos_token_ids;
   std::unique_ptr<Tokenizer> tokenizer;
+  // A template that cannot be used is no fault of the folder: requests that need none run.
+  ChatRenderer chat;
   std::unique_ptr<Checkpoint> checkpoint;
 };
 
@@ -32,6 +35,7 @@ struct ModelFolder {
 //   preprocessor_config.json, or processor_config.json, where transformers 5 nests it
 //   tokenizer.json
 //   generation_config.json   (optional)
+//   chat_template.jinja, chat_template.json or tokenizer_config.json's chat_template (optional)
 //   model.safetensors, or model.safetensors.index.json and its shards
 // and checks that they fit each other: patch and merge sizes, the image markers' ids, token ids
 // within the vocabulary's rows. Errors begin with the file; an absent one gives NOT_FOUND. The size

@@ -166,7 +166,9 @@ TEST_CASE("paths are returned and data URIs are decoded") {
 TEST_CASE("other requests are refused with the place and the finding") {
   const std::pair<std::string, std::string> faults[] = {
       {"", "JSON"},
-      {"{}", "messages is {}"},
+      {"{}", "messages"},
+      {R"({"messages": 5})", "messages is 5"},
+      {R"({"messages": [{"role": "user", "content": "x"}], "tools": [1]})", "tools"},
       {"[]", "messages is []"},
       {"[3]", "messages[0] is 3"},
       {R"([{"role": "user"}])", "messages[0].content"},

@@ -251,6 +251,54 @@ TEST_CASE("a pattern that backtracks without end gives up with a status") {
         absl::StatusCode::kResourceExhausted);
 }
 
+TEST_CASE("a pattern that looks at the rest of the text for every piece gives up with a status") {
+  // Each match reads to the end of the run and then takes one character.
+  const auto far = PreTokenizer::Compile("a+b|a|[^a]+");
+  REQUIRE(far.ok());
+  std::vector<std::string_view> pieces;
+  const std::string run(size_t{1} << 20, 'a');
+  const absl::Status status = (*far)->Split(run, &pieces);
+  INFO(status.ToString());
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK(status.ToString().find("looks too far ahead") != std::string::npos);
+  // In short texts it does what it says.
+  pieces.clear();
+  REQUIRE((*far)->Split("xxaaaab aa", &pieces).ok());
+  CHECK(pieces == std::vector<std::string_view>{"xx", "aaaab", " ", "a", "a"});
+
+  // Published patterns cut off what they look at: the worst texts for them are no trouble.
+  const auto gpt2 = PreTokenizer::Compile(kGpt2Pattern);
+  REQUIRE(gpt2.ok());
+  for (const std::string unit : {" ", "1", "a", "!", "\n", "\u4e2d", " a", "a b1!  "}) {
+    std::string text;
+    while (text.size() < size_t{1} << 18) text += unit;
+    pieces.clear();
+    REQUIRE((*gpt2)->Split(text, &pieces).ok());
+    size_t bytes = 0;
+    for (const std::string_view piece : pieces) bytes += piece.size();
+    CHECK(bytes == text.size());
+  }
+}
+
+TEST_CASE("what a match is shown does not change what it finds") {
+  // The same pattern on pieces of every length around the sizes of the windows, against itself on
+  // the piece alone.
+  const auto gpt2 = PreTokenizer::Compile(kGpt2Pattern);
+  REQUIRE(gpt2.ok());
+  for (size_t length = 1; length < 140; ++length) {
+    const std::string word(length, 'x'), spaces(length, ' ');
+    const std::string text = word + spaces + "y" + std::string(length, '7') + spaces;
+    std::vector<std::string_view> pieces;
+    REQUIRE((*gpt2)->Split(text, &pieces).ok());
+    std::vector<std::string_view> want = {word};
+    const std::string but_one(length - 1, ' '), digits(length, '7');
+    if (length > 1) want.push_back(but_one);
+    want.insert(want.end(), {" y", digits, spaces});
+    CAPTURE(length);
+    CHECK(pieces == want);
+  }
+}
+
 TEST_CASE("the Qwen patterns cut text without a regex as the regex does") {
   const std::string units[] = {
       "a",      "Z",      "9",       "\u0663",     " ",      "  ",      "\n",     "\r",

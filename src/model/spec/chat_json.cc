@@ -160,7 +160,18 @@ class Parser {
 absl::StatusOr<ParsedChat> ParseChatJson(std::string_view json_text, const ChatJsonLimits& limits) {
   absl::StatusOr<json> parsed = ParseJson(json_text, "messages", limits.max_json_bytes);
   if (!parsed.ok()) return parsed.status();
-  return Parser(limits).Parse(*parsed);
+  if (!parsed->is_object()) return Parser(limits).Parse(*parsed);
+  FieldReader in(*parsed, "request");
+  for (const char* key : {"tools", "functions"}) {
+    const json* tools = in.Find(key);
+    if (tools != nullptr && !(tools->is_array() && tools->empty())) {
+      in.Fail(key, "tools are not supported");
+    }
+  }
+  const json* messages = in.Find("messages");
+  if (messages == nullptr) in.Fail("messages", "want a list of messages");
+  if (!in.ok()) return in.status();
+  return Parser(limits).Parse(*messages);
 }
 
 }  // namespace rserve::model

@@ -41,7 +41,9 @@ struct ChatJsonLimits {
 //                                 {"type": "image", "image": "path or data URI"},
 //                                 {"type": "image_url", "image_url": {"url":
 //                                 "data:image/png;base64,..."}}]}]
-// `image_url` may also be the string itself. Everything else (http addresses, videos, tools, other
+// or an object whose "messages" is that list, as OpenAI clients send it; what else it holds (model,
+// sampling) is the caller's to read, but tools are refused. `image_url` may also be the string
+// itself. Everything else (http addresses, videos, tools, other
 // content types) gives INVALID_ARGUMENT that names the message, the part and what was found there.
 absl::StatusOr<ParsedChat> ParseChatJson(std::string_view json_text,
                                          const ChatJsonLimits& limits = {});

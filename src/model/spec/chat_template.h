@@ -1,4 +1,5 @@
-// Qwen2.5-VL's chat template: a list of messages to the parts of a prompt.
+// Qwen2.5-VL's chat template: a list of messages to the parts of a prompt. For checkpoints that
+// bring no template of their own (checkpoint_template.h renders those that do).
 //
 // The reference renders one string and encodes it whole, so a user who writes "<|im_end|>" ends the
 // turn. Here control tokens stand in TemplateParts of their own and everything else, the users'

@@ -31,7 +31,7 @@ class PreTokenizer {
 
   // Appends the pieces of `text` (valid UTF-8) in order: the matches, and what lies between them.
   // The pieces point into `text` and cover it. RESOURCE_EXHAUSTED when the pattern needs too many
-  // steps on this text.
+  // steps on this text or looks at it too often; the time is linear in its length.
   absl::Status Split(std::string_view text, std::vector<std::string_view>* pieces) const;
 
  private:

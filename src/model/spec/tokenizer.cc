@@ -94,6 +94,39 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeUserText(std::string_view 
   return impl_->Encode(text, /*specials=*/false);
 }
 
+std::vector<Tokenizer::Cut> Tokenizer::CutAtSpecials(std::string_view text) const {
+  std::vector<Cut> cuts;
+  const auto add = [&cuts](std::string_view piece, const AddedToken* token) {
+    const bool special = token != nullptr && token->special;
+    // Added tokens that are not special are text, which may touch other text.
+    if (!special && !cuts.empty() && !cuts.back().special) {
+      const std::string_view last = cuts.back().text;
+      cuts.back().text = {last.data(), last.size() + piece.size()};
+    } else {
+      cuts.push_back({piece, special});
+    }
+  };
+  const char* at = text.data();
+  const auto split = [&](const AddedTokenSet& tokens, std::string_view of, const auto& plain) {
+    for (const AddedTokenSet::Segment& segment : tokens.Split(of, /*specials=*/true)) {
+      if (segment.token == nullptr) {
+        plain(segment.text);
+        continue;
+      }
+      const std::string_view piece(at, segment.token->content.size());
+      add(piece, segment.token);
+      at += piece.size();
+    }
+  };
+  split(impl_->parts.raw_tokens, text, [&](std::string_view between) {
+    split(impl_->parts.normalized_tokens, between, [&](std::string_view rest) {
+      add(rest, nullptr);
+      at += rest.size();
+    });
+  });
+  return cuts;
+}
+
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special) const {
   std::string text;
   for (const int32_t id : ids) {

@@ -39,6 +39,14 @@ class Tokenizer {
   // encode_special_tokens.
   absl::StatusOr<std::vector<int32_t>> EncodeUserText(std::string_view text) const;
 
+  // Text cut at the names of special tokens, leftmost first, of several at one place the longest;
+  // the pieces cover it.
+  struct Cut {
+    std::string_view text;
+    bool special = false;
+  };
+  std::vector<Cut> CutAtSpecials(std::string_view text) const;
+
   // The bytes of `ids` as one string; ids out of range are skipped; special tokens are left out
   // when `skip_special`. A token may end in the middle of a UTF-8 character.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special = false) const;

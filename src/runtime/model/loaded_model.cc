@@ -21,6 +21,7 @@ absl::StatusOr<LoadedModel> LoadModel(
   loaded.config = std::move(folder.config);
   loaded.processor = folder.processor;
   loaded.tokenizer = std::move(folder.tokenizer);
+  loaded.chat = std::move(folder.chat);
   loaded.weights = *std::move(weights);
   loaded.load_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin)

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "src/backend/cpu/cpu_model.h"
 #include "src/model/model_folder.h"
+#include "src/model/spec/checkpoint_template.h"
 #include "src/model/spec/image_plan.h"
 #include "src/model/spec/model_config.h"
 #include "src/model/spec/tokenizer.h"
@@ -21,6 +22,7 @@ struct LoadedModel {
   model::ModelConfig config;
   model::ImageProcessorConfig processor;
   std::unique_ptr<const model::Tokenizer> tokenizer;
+  model::ChatRenderer chat;
   std::shared_ptr<const cpu::CpuModel> weights;
   int64_t load_ns = 0;
 };
