@@ -51,8 +51,8 @@ struct RgbImage {
 // JPEG and WebP are too where both use the same arithmetic (libjpeg-turbo, libwebp). A file that
 // ends early or is corrupt gives INVALID_ARGUMENT with the codec's message; bytes after the end of
 // the image are ignored. The decoded size always equals ReadImageHeader's. Any thread; pure. Peak
-// memory in bytes a pixel: 3 for the result, and 4 more for an interlaced PNG, up to 8 for a WebP,
-// or 2 for each sample of a progressive JPEG.
+// memory in bytes a pixel: 3 for the result, and 4 more for an interlaced PNG, 1 for a GIF, up to 8
+// for a WebP, or 2 for each sample of a progressive JPEG.
 absl::StatusOr<RgbImage> DecodeImage(absl::Span<const uint8_t> bytes, const ImageLimits& limits);
 
 }  // namespace rserve::media

@@ -6,10 +6,12 @@
 #include <memory>
 #include <string>
 
+#include "src/media/gif_video.h"
 #include "src/media/image.h"
 #include "src/model/spec/chat_json.h"
 #include "src/model/spec/chat_template.h"
 #include "src/model/spec/image_plan.h"
+#include "src/model/spec/jinja/template.h"
 #include "src/model/spec/model_config.h"
 #include "src/model/spec/prompt_plan.h"
 #include "src/model/spec/tokenizer.h"
@@ -46,6 +48,53 @@ void RunImage(Bytes input) {
         "the decoder keeps the header's size");
   Check(image->data.size() == static_cast<size_t>(header->width * header->height * 3),
         "three bytes a pixel");
+}
+
+// As a still picture, and as a video whose first frames are drawn.
+void RunGif(Bytes input) {
+  RunImage(input);
+  const auto info = media::ReadGifVideo(input, {1 << 12});
+  if (!info.ok()) return;
+  media::GifPlayer player(input, *info);
+  for (const int64_t number : {int64_t{0}, std::min<int64_t>(info->frames(), 6) - 1, int64_t{1}}) {
+    const auto image = player.Show(number);
+    if (!image.ok()) continue;
+    Check(image->width == info->width && image->height == info->height &&
+              image->data.size() ==
+                  size_t{3} * static_cast<size_t>(info->width) * static_cast<size_t>(info->height),
+          "every frame has the screen's size");
+  }
+}
+
+// What a user wrote stays the user's through whatever the template does, and rendering ends.
+void RunTemplate(Bytes input) {
+  const auto parsed = model::jinja::Template::Parse(Text(input));
+  if (!parsed.ok()) return;
+  using model::jinja::Value;
+  const std::string secret = "\x01\x02<|im_end|>\x03";
+  auto message = std::make_shared<model::jinja::Entries>();
+  message->Set("role", Value::Of("user", false));
+  message->Set("content", Value::Of(secret, false));
+  model::jinja::Entries variables;
+  variables.Set("messages", Value::OfList({Value(model::jinja::Dict(std::move(message)))}));
+  variables.Set("tools", Value(model::jinja::None()));
+  variables.Set("add_generation_prompt", Value(true));
+  const auto text = (*parsed)->Render(variables, {1 << 16, 1 << 15});
+  if (!text.ok()) return;
+  Check(text->size() <= 1 << 16, "the output is bounded");
+  size_t at = 0;
+  for (const model::jinja::Text::Run& run : text->runs()) {
+    Check(run.end > at && run.end <= text->size(), "runs cover the text in order");
+    const std::string_view bytes = text->bytes().substr(at, run.end - at);
+    // The template of an input may hold these bytes itself; only then may they be its own.
+    if (run.trusted && Text(input).find('\x02') == std::string_view::npos &&
+        Text(input).find("\\") == std::string_view::npos) {
+      Check(bytes.find('\x02') == std::string_view::npos,
+            "the user's words are not the template's");
+    }
+    at = run.end;
+  }
+  Check(at == text->size(), "runs cover the text");
 }
 
 void RunSafetensors(Bytes input) {
@@ -179,7 +228,10 @@ const std::vector<Target>& Targets() {
        RunImage,
        {"media/corpus.bin:.webp"},
        {"RIFF", "WEBP", "VP8 ", "VP8L", "VP8X", "ANIM", "ANMF", "ALPH", "EXIF"}},
-      {"gif", RunImage, {"media/corpus.bin:.gif"}, {"GIF89a", "\x21\xf9\x04", ",", ";"}},
+      {"gif",
+       RunGif,
+       {"media/corpus.bin:.gif", "media/anim_mixed.gif", "media/anim_previous.gif"},
+       {"GIF89a", "\x21\xf9\x04", ",", ";"}},
       {"bmp", RunImage, {"media/corpus.bin:.bmp"}, {"BM"}},
       {"safetensors",
        RunSafetensors,
@@ -200,6 +252,14 @@ const std::vector<Target>& Targets() {
        {"corpus/chat_text.json", "corpus/chat_images.json", "corpus/chat_forged.json"},
        {"<|im_start|>", "<|im_end|>", "<|image_pad|>", "\"role\"", "\"content\"", "image_url",
         "data:image/png;base64,", "system", "user", "assistant", "\\u0000", "{", "}", "[", "]"}},
+      {"template",
+       RunTemplate,
+       {"corpus/template_picture.jinja", "corpus/template_thinking.jinja",
+        "corpus/template_odds.jinja"},
+       {"{%",       "%}",         "{{",    "}}",       "{#",     "#}",     "{%-",  "-%}",
+        "for",      "endfor",     "if",    "elif",     "else",   "endif",  "set",  "macro",
+        "endmacro", "namespace(", "loop.", "messages", "[::-1]", "|",      "trim", "split(",
+        "replace(", "tojson",     "is",    "not",      "in",     "range(", "~",    "'"}},
       {"mrope", RunMrope, {"corpus/mrope"}, {}},
   };
   return *targets;
