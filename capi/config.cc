@@ -10,7 +10,8 @@ namespace rserve::capi {
 
 namespace {
 
-constexpr size_t kFirstConfigSize = sizeof(rserve_engine_config);
+// Later versions append fields.
+constexpr size_t kFirstConfigSize = offsetof(rserve_engine_config, embedding_cache_bytes);
 constexpr size_t kMaxListEntries = 65536;
 constexpr uint32_t kKnownFlags = RSERVE_ENGINE_F_VANILLA_PP |
                                  RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS |
@@ -81,6 +82,7 @@ void ReadBudgets(const rserve_engine_config& c, ModelEngineOptions* options) {
   options->max_prompt_tokens = c.max_prompt_tokens;
   options->max_image_pixels = c.max_image_pixels;
   options->max_unacknowledged = c.max_unacknowledged;
+  options->embedding_cache_bytes = c.embedding_cache_bytes;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -133,7 +134,11 @@ rserve_status_t rserve_engine_get_stats(const rserve_engine* engine, rserve_stat
                                         rserve_error** err) {
   return WithEngine(engine, err, [&](const auto& any) -> absl::Status {
     if (absl::Status status = CheckNotNull(stats, "stats"); !status.ok()) return status;
-    return CopyOut("rserve_stats", MakeStats(any.stats(), any.idle()), sizeof(rserve_stats), stats);
+    rserve_stats made = MakeStats(any.stats(), any.idle());
+    if constexpr (std::is_same_v<decltype(any), const rserve::ModelEngine&>) {
+      AddCacheStats(any.embedding_cache_stats(), &made);
+    }
+    return CopyOut("rserve_stats", made, kFirstStatsSize, stats);
   });
 }
 

@@ -219,7 +219,7 @@ rserve_status_t rserve_orchestrator_get_stats(const rserve_orchestrator* orchest
     if (absl::Status s = CheckNotNull(stats, "stats"); !s.ok()) return s;
     return CopyOut("rserve_stats",
                    MakeStats(orchestrator->core->stats(), orchestrator->core->idle()),
-                   sizeof(rserve_stats), stats);
+                   kFirstStatsSize, stats);
   });
 }
 

@@ -42,7 +42,7 @@ rserve_status_t rserve_engine_plan(const rserve_engine* engine, const rserve_req
                                    rserve_plan** plan, rserve_error** err) {
   return WithModel(engine, err, [&](const rserve::ModelEngine& model_engine) -> absl::Status {
     if (absl::Status status = CheckNotNull(plan, "plan"); !status.ok()) return status;
-    absl::StatusOr<rserve::ModelRequest> read = ReadRequest(request);
+    absl::StatusOr<rserve::ModelRequest> read = ReadRequest(model_engine, request);
     if (!read.ok()) return read.status();
     absl::StatusOr<rserve::RequestPreview> preview = model_engine.PlanRequest(*read);
     if (!preview.ok()) return preview.status();

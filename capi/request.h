@@ -10,8 +10,9 @@
 namespace rserve::capi {
 
 // Copies text and tokens; pictures still point to the host's memory, as ModelRequest wants it. The
-// deadline counts from this call. INVALID_ARGUMENT names part and field.
-absl::StatusOr<ModelRequest> ReadRequest(const rserve_request* request);
+// deadline counts from this call. A chat is rendered by the engine. INVALID_ARGUMENT names part and
+// field.
+absl::StatusOr<ModelRequest> ReadRequest(const ModelEngine& engine, const rserve_request* request);
 
 }  // namespace rserve::capi
 

@@ -29,4 +29,13 @@ rserve_stats MakeStats(const OrchestratorStats& from, bool idle) {
   return stats;
 }
 
+void AddCacheStats(const EmbeddingCacheStats& from, rserve_stats* stats) {
+  stats->cache_hits = from.hits;
+  stats->cache_shared = from.shared;
+  stats->cache_misses = from.misses;
+  stats->cache_evictions = from.evictions;
+  stats->cache_bytes = from.bytes;
+  stats->peak_cache_bytes = from.peak_bytes;
+}
+
 }  // namespace rserve::capi

@@ -98,6 +98,9 @@ type Config struct {
 	MaxPromptTokens    int64
 	MaxImagePixels     int64
 
+	// Embeddings kept for requests that bring the same pictures again; 0: none.
+	EmbeddingCacheBytes int64
+
 	// Log receives the engine's log, from any thread and several at once. It must not call the
 	// engine. A panic in it ends the program.
 	Log func(LogRecord)
@@ -119,6 +122,15 @@ func (a *arena) ints(values []int32) *C.int32_t {
 	data := a.alloc(len(values) * 4)
 	copy(unsafe.Slice((*int32)(data), len(values)), values)
 	return (*C.int32_t)(data)
+}
+
+func (a *arena) doubles(values []float64) *C.double {
+	if len(values) == 0 {
+		return nil
+	}
+	data := a.alloc(len(values) * 8)
+	copy(unsafe.Slice((*float64)(data), len(values)), values)
+	return (*C.double)(data)
 }
 
 func (a *arena) text(text string) unsafe.Pointer {
@@ -170,6 +182,8 @@ func (c *Config) create() (*C.rserve_engine, error) {
 		queue_requests:       C.int64_t(c.QueueRequests),
 		max_prompt_tokens:    C.int64_t(c.MaxPromptTokens),
 		max_image_pixels:     C.int64_t(c.MaxImagePixels),
+
+		embedding_cache_bytes: C.int64_t(c.EmbeddingCacheBytes),
 	}
 	for _, flag := range []struct {
 		set bool

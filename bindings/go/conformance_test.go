@@ -5,7 +5,9 @@ package rserve
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"math"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -75,6 +77,59 @@ func TestGrayAndOpaquePixelsAreThoseOfTheSameRGBPicture(t *testing.T) {
 		if !reflect.DeepEqual(answer.Logits, want) {
 			t.Errorf("picture %d has other logits", i)
 		}
+	}
+}
+
+func TestFramesAndEmbeddingsAreTakenAndWhatComesAgainIsCached(t *testing.T) {
+	c := config()
+	c.EmbeddingCacheBytes = 1 << 20
+	engine := open(t, c)
+	ask := func(part Part, salt string) Answer {
+		t.Helper()
+		request := &Request{Parts: []Part{part}, KeepLogits: true, KeepEmbeddings: true, CacheSalt: salt}
+		answer, err := submit(t, engine, context.Background(), request).Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	video := make([]byte, 4*side*side)
+	for i := range video {
+		video[i] = byte(i * 7 % 251)
+	}
+	set := FrameSet{Width: side, Height: side, Layout: Gray8, Frames: 4, FPS: 1}
+	byRate := ask(Frames(video, set), "")
+	set.FPS, set.TimestampsS = 0, []float64{0, 1, 2, 3}
+	if byTime := ask(Frames(video, set), ""); !reflect.DeepEqual(byTime.Logits, byRate.Logits) {
+		t.Error("times that a rate gives too have other logits")
+	}
+	ask(Frames(video, set), "another tenant")
+	if stats, err := engine.Stats(); err != nil || stats.CacheHits != 2 || stats.CacheMisses != 4 {
+		t.Errorf("%+v %v", stats, err)
+	}
+	set.TimestampsS = nil
+	if _, err := engine.Submit(context.Background(), &Request{Parts: []Part{Frames(video, set)}}); err == nil {
+		t.Error("a video without a rate was taken")
+	}
+
+	// A picture's own embeddings give its logits.
+	picture := ask(Pixels(video, side, side, 0).In(Gray8), "")
+	info, err := engine.ModelInfo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []byte
+	for _, value := range picture.Embeddings {
+		rows = binary.LittleEndian.AppendUint32(rows, math.Float32bits(value))
+	}
+	grid := side / (info.PatchSize * info.MergeSize)
+	shape := EmbeddingShape{Rows: grid * grid, Width: info.HiddenSize, GridH: grid, GridW: grid}
+	if answer := ask(Embeddings(rows, shape), ""); !reflect.DeepEqual(answer.Logits, picture.Logits) {
+		t.Error("supplied embeddings have other logits")
+	}
+	shape.GridW++
+	if _, err := engine.Submit(context.Background(), &Request{Parts: []Part{Embeddings(rows, shape)}}); err == nil {
+		t.Error("a grid of another size was taken")
 	}
 }
 

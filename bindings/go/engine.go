@@ -243,6 +243,13 @@ type Stats struct {
 	MicroBatches, PrefilledTokens         int64
 	Accepted, Finished, Failed, Cancelled int64
 	Refused                               int64 // submits that were not accepted
+
+	// Of the embedding cache. A unit is a picture or a temporal patch.
+	CacheHits                  int64 // units whose embedding was there: neither decoded nor encoded
+	CacheShared                int64 // units that another open request was preparing or encoding
+	CacheMisses                int64 // units that were encoded
+	CacheEvictions             int64 // embeddings dropped for room
+	CacheBytes, PeakCacheBytes int64
 }
 
 // Stats returns a recent copy of the counters.
@@ -268,7 +275,10 @@ func (e *Engine) Stats() (Stats, error) {
 		MicroBatches:  int64(s.micro_batches), PrefilledTokens: int64(s.prefilled_tokens),
 		Accepted: int64(s.accepted), Finished: int64(s.finished),
 		Failed: int64(s.failed), Cancelled: int64(s.cancelled),
-		Refused: int64(s.refused),
+		Refused:   int64(s.refused),
+		CacheHits: int64(s.cache_hits), CacheShared: int64(s.cache_shared),
+		CacheMisses: int64(s.cache_misses), CacheEvictions: int64(s.cache_evictions),
+		CacheBytes: int64(s.cache_bytes), PeakCacheBytes: int64(s.peak_cache_bytes),
 	}, nil
 }
 

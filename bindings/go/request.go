@@ -20,6 +20,38 @@ type Part struct {
 	width, height int
 	strideBytes   int
 	layout        Layout
+	frames        *FrameSet
+	embeddings    *EmbeddingShape
+}
+
+// FrameSet says how a video's frames lie and when they are. Exactly one of FPS and TimestampsS is
+// given; it is never guessed.
+type FrameSet struct {
+	Width, Height    int
+	Layout           Layout
+	StrideBytes      int // from row to row; 0: without gaps
+	Frames           int
+	FrameStrideBytes int       // from frame to frame; 0: without gaps
+	FPS              float64   // these frames a second
+	TimestampsS      []float64 // seconds, one a frame, ascending
+}
+
+// Dtype is what a number of supplied embeddings is, little-endian.
+type Dtype int32
+
+// The types.
+const (
+	F32  Dtype = C.RSERVE_DTYPE_F32
+	BF16 Dtype = C.RSERVE_DTYPE_BF16
+	F16  Dtype = C.RSERVE_DTYPE_F16
+)
+
+// EmbeddingShape is the shape of embeddings that the same encoder made elsewhere.
+type EmbeddingShape struct {
+	Dtype               Dtype
+	Rows, Width         int     // Width is the model's HiddenSize
+	GridT, GridH, GridW int     // of rows; their product is Rows; GridT 0: 1
+	SecondsPerGrid      float64 // a video's: seconds between temporal patches; 0: a picture
 }
 
 // Layout says how pixels lie: one byte a sample, top row first.
@@ -63,6 +95,31 @@ func PixelsBuffer(pixels *Buffer, width, height, strideBytes int) Part {
 		strideBytes: strideBytes}
 }
 
+// Frames is a video as frames, one after another. Submit copies them.
+func Frames(pixels []byte, set FrameSet) Part {
+	return Part{kind: C.RSERVE_PART_FRAMES, picture: pixels, frames: &set}
+}
+
+// FramesBuffer is as Frames, read in place.
+func FramesBuffer(pixels *Buffer, set FrameSet) Part {
+	return Part{kind: C.RSERVE_PART_FRAMES, buffer: pixels, frames: &set}
+}
+
+// Video is an animated GIF as a video, of which fps frames a second are taken; 0: 2. Submit copies it.
+func Video(file []byte, fps float64) Part {
+	return Part{kind: C.RSERVE_PART_VIDEO, picture: file, frames: &FrameSet{FPS: fps}}
+}
+
+// Embeddings are rows that the same encoder made elsewhere, in its order. Submit copies them.
+func Embeddings(rows []byte, shape EmbeddingShape) Part {
+	return Part{kind: C.RSERVE_PART_EMBEDDINGS, picture: rows, embeddings: &shape}
+}
+
+// EmbeddingsBuffer is as Embeddings, read in place.
+func EmbeddingsBuffer(rows *Buffer, shape EmbeddingShape) Part {
+	return Part{kind: C.RSERVE_PART_EMBEDDINGS, buffer: rows, embeddings: &shape}
+}
+
 // In returns pixels that lie in another layout than RGB8.
 func (p Part) In(layout Layout) Part {
 	p.layout = layout
@@ -70,7 +127,42 @@ func (p Part) In(layout Layout) Part {
 }
 
 func (p *Part) isPicture() bool {
-	return p.kind == C.RSERVE_PART_IMAGE || p.kind == C.RSERVE_PART_PIXELS
+	switch p.kind {
+	case C.RSERVE_PART_IMAGE, C.RSERVE_PART_PIXELS, C.RSERVE_PART_FRAMES, C.RSERVE_PART_EMBEDDINGS,
+		C.RSERVE_PART_VIDEO:
+		return true
+	}
+	return false
+}
+
+// lowerShape writes what a video or embeddings have beside their bytes.
+func (p *Part) lowerShape(c *C.rserve_part, memory *arena) {
+	if f := p.frames; f != nil {
+		c.width, c.height = clamp(f.Width), clamp(f.Height)
+		c.row_stride_bytes, c.layout = C.int64_t(f.StrideBytes), C.rserve_layout_t(f.Layout)
+		c.frames = (*C.rserve_frames)(memory.alloc(C.sizeof_rserve_frames))
+		*c.frames = C.rserve_frames{
+			struct_size:        C.sizeof_rserve_frames,
+			num_frames:         clamp(f.Frames),
+			frame_stride_bytes: C.int64_t(f.FrameStrideBytes),
+			fps:                C.double(f.FPS),
+			timestamps_s:       memory.doubles(f.TimestampsS),
+			num_timestamps:     C.size_t(len(f.TimestampsS)),
+		}
+	}
+	if e := p.embeddings; e != nil {
+		c.embeddings = (*C.rserve_embeddings)(memory.alloc(C.sizeof_rserve_embeddings))
+		*c.embeddings = C.rserve_embeddings{
+			struct_size:      C.sizeof_rserve_embeddings,
+			dtype:            C.rserve_dtype_t(e.Dtype),
+			rows:             C.int64_t(e.Rows),
+			width:            C.int64_t(e.Width),
+			grid_t:           clamp(e.GridT),
+			grid_h:           clamp(e.GridH),
+			grid_w:           clamp(e.GridW),
+			seconds_per_grid: C.double(e.SecondsPerGrid),
+		}
+	}
 }
 
 // Request is a prompt of text and pictures, in order, and what to do with it.
@@ -85,6 +177,7 @@ type Request struct {
 	Temperature float32       // 0: the most probable token
 	TopP        float32       // in (0, 1]; 0 stands for 1
 	Seed        uint64        // of sampling
+	CacheSalt   string        // cached embeddings are shared with requests of the same salt only
 
 	KeepTokens     bool // the prompt's token ids, in the Answer
 	KeepLogits     bool // the last prompt token's logits, in the Answer
@@ -140,6 +233,7 @@ func (r *Request) lower(memory *arena) (*C.rserve_request, inputs, error) {
 			c.width, c.height = clamp(part.width), clamp(part.height)
 			c.row_stride_bytes = C.int64_t(part.strideBytes)
 			c.layout = C.rserve_layout_t(part.layout)
+			part.lowerShape(c, memory)
 		} else if part.kind == C.RSERVE_PART_TOKENS {
 			c.data, c.count = unsafe.Pointer(memory.ints(part.tokens)), C.size_t(len(part.tokens))
 		} else {
@@ -155,6 +249,9 @@ func (r *Request) lower(memory *arena) (*C.rserve_request, inputs, error) {
 		temperature: C.float(r.Temperature),
 		top_p:       C.float(r.TopP),
 		seed:        C.uint64_t(r.Seed),
+
+		cache_salt:        (*C.char)(memory.text(r.CacheSalt)),
+		cache_salt_length: C.size_t(len(r.CacheSalt)),
 	}
 	if len(parts) > 0 {
 		request.parts = &parts[0]

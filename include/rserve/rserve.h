@@ -264,12 +264,16 @@ typedef struct rserve_engine_config {
 
   const rserve_log *log;                     /* NULL: silent */
   const rserve_load_progress *load_progress; /* NULL: none */
+
+  /* Embeddings kept for requests that bring the same pictures again; equal pictures of open
+     requests are then encoded once. 0: none are, every picture is encoded */
+  int64_t embedding_cache_bytes;
 } rserve_engine_config;
 
 #define RSERVE_ENGINE_CONFIG_INIT                                                                 \
   {                                                                                               \
     sizeof(rserve_engine_config), RSERVE_SCHEME_RSERVE, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL                 \
+        0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0              \
   }
 
 /** The number of a scheme's name ("rserve", "rserve_intra", "epd", "colocated").
@@ -303,7 +307,14 @@ enum {
   RSERVE_PART_TEMPLATE = 3, /* data: char[count]; names of special tokens become the tokens */
   RSERVE_PART_IMAGE = 4,    /* data: uint8_t[count]; a PNG, JPEG, WebP, GIF or BMP file */
   RSERVE_PART_PIXELS = 5,   /* data: uint8_t[count]; width, height, row_stride_bytes, layout */
-  RSERVE_PART_ROLE = 6      /* data: char[count]; begins a message: "system", "user", "assistant" */
+  RSERVE_PART_ROLE = 6,     /* data: char[count]; begins a message: "system", "user", "assistant" */
+  RSERVE_PART_FRAMES = 7,   /* data: uint8_t[count]; a video's frames: rserve_part::frames, and
+                               width, height, row_stride_bytes, layout of each */
+  RSERVE_PART_EMBEDDINGS = 8, /* data: uint8_t[count]; rows made elsewhere, as
+                                 rserve_part::embeddings says */
+  RSERVE_PART_VIDEO = 9       /* data: uint8_t[count]; an animated GIF file as a video, whose delays
+                                 say when its frames are; rserve_part::frames may say which of them
+                                 are taken: fps or num_frames; NULL: 2 a second */
 };
 
 typedef int32_t rserve_layout_t;
@@ -313,10 +324,46 @@ enum {                          /* one byte a sample, top row first */
        RSERVE_LAYOUT_GRAY8 = 2
 };
 
-/** Images and pixels only: `data` is not copied and must stay as it is until the picture's
- *  INPUT_RELEASED event or the terminal event, whichever is polled first. Other parts are copied.
- */
+/** Pictures, videos and embeddings only: `data` is not copied and must stay as it is until the
+ *  item's INPUT_RELEASED event or the terminal event, whichever is polled first. Other parts are
+ *  copied. */
 #define RSERVE_PART_F_BORROW 0x1u
+
+/** Frames of one video, chosen by the host. Every temporal patch (two frames of Qwen2.5-VL) is
+ *  encoded, and its embedding released, by itself. When the frames are is said by exactly one of
+ *  fps and timestamps_s; it is never guessed. */
+typedef struct rserve_frames {
+  uint32_t struct_size;
+  int32_t num_frames;
+  int64_t frame_stride_bytes; /* frame i begins at data + i * this; 0: height * row_stride_bytes */
+  double fps;                 /* these frames a second */
+  const double *timestamps_s; /* seconds, one a frame, ascending; copied */
+  size_t num_timestamps;
+} rserve_frames;
+
+#define RSERVE_FRAMES_INIT \
+  { sizeof(rserve_frames), 0, 0, 0.0, NULL, 0 }
+
+typedef int32_t rserve_dtype_t;
+enum { RSERVE_DTYPE_F32 = 0, RSERVE_DTYPE_BF16 = 1, RSERVE_DTYPE_F16 = 2 };
+
+/** Embeddings of a picture or video that the same encoder made elsewhere: rows of `width` numbers,
+ *  little-endian, without padding, in the order of the encoder's rows (time, row, column). Shape
+ *  and size are checked by the submit; numbers that are not finite fail the request. */
+typedef struct rserve_embeddings {
+  uint32_t struct_size;
+  rserve_dtype_t dtype;
+  int64_t rows;   /* grid_t * grid_h * grid_w */
+  int64_t width;  /* rserve_model_info::hidden_size */
+  int32_t grid_t; /* temporal patches; 0: 1; above 1 of a video only */
+  int32_t grid_h; /* rows of embedding rows: of patches, divided by merge_size */
+  int32_t grid_w;
+  uint32_t reserved;
+  double seconds_per_grid; /* a video's: seconds between temporal patches; 0: a picture */
+} rserve_embeddings;
+
+#define RSERVE_EMBEDDINGS_INIT \
+  { sizeof(rserve_embeddings), 0, 0, 0, 0, 0, 0, 0, 0.0 }
 
 /** A piece of a prompt. Its size is versioned by rserve_request::part_size. */
 typedef struct rserve_part {
@@ -324,20 +371,22 @@ typedef struct rserve_part {
   uint32_t flags; /* RSERVE_PART_F_* */
   const void *data;
   size_t count;
-  int32_t width; /* pixels; of RSERVE_PART_PIXELS, so the fields that follow */
+  int32_t width; /* pixels; of RSERVE_PART_PIXELS and _FRAMES, so the fields that follow */
   int32_t height;
   int64_t row_stride_bytes; /* 0: width * bytes of a pixel */
   rserve_layout_t layout;
   uint32_t reserved;
+  const rserve_frames *frames; /* of RSERVE_PART_FRAMES and perhaps _VIDEO; read during the call */
+  const rserve_embeddings *embeddings; /* of RSERVE_PART_EMBEDDINGS; the same */
 } rserve_part;
 
 #define RSERVE_REQUEST_F_KEEP_LOGITS 0x1u     /* keep the last prompt token's logits */
 #define RSERVE_REQUEST_F_KEEP_EMBEDDINGS 0x2u /* keep the pictures' embeddings */
 /** The parts hold the tokens that begin and end a picture; otherwise they are put around each. */
 #define RSERVE_REQUEST_F_NO_IMAGE_MARKERS 0x4u
-/** Write the model's chat template around the parts, which RSERVE_PART_ROLE parts divide into
- *  messages; parts before the first one are a user's. Without a "system" message the template's
- *  default one is put first. Excludes TOKENS and TEMPLATE parts. */
+/** Write the checkpoint's chat template (Qwen2.5-VL's where it brings none) around the parts, which
+ *  RSERVE_PART_ROLE parts divide into messages; parts before the first one are a user's. Without a
+ *  "system" message the template's default one is put first. Excludes TOKENS and TEMPLATE parts. */
 #define RSERVE_REQUEST_F_CHAT 0x8u
 #define RSERVE_REQUEST_F_NO_DETAIL 0x10u /* acknowledged by the poll of its terminal event */
 
@@ -356,10 +405,13 @@ typedef struct rserve_request {
   float top_p;        /* (0, 1]; 0: 1 */
   uint32_t reserved;
   uint64_t seed; /* of sampling; the same request and seed give the same token */
+  const char *cache_salt; /* requests share cached embeddings with those of the same salt only: a
+                             tenant's name, for example; copied; NULL: the empty one */
+  size_t cache_salt_length;
 } rserve_request;
 
 #define RSERVE_REQUEST_INIT \
-  { sizeof(rserve_request), sizeof(rserve_part), NULL, 0, 0, 0, 0, 0.0f, 0.0f, 0, 0 }
+  { sizeof(rserve_request), sizeof(rserve_part), NULL, 0, 0, 0, 0, 0.0f, 0.0f, 0, 0, NULL, 0 }
 
 /** Queues a request. Reads headers of pictures only; never waits for other requests.
  *  @param request     Borrowed for the call; its parts copied or borrowed as their flags say. On
@@ -436,8 +488,8 @@ typedef struct rserve_event {
 /** Takes events out of the engine. Never blocks.
  *  @param events      Out: array of `capacity` places of `event_size` bytes each.
  *  @param capacity    May be 0: nothing is taken, and the wait fd stays readable.
- *  @param event_size  The caller's sizeof(rserve_event), that of one event, at least 64; bytes that this library does
- *                     not know are zeroed.
+ *  @param event_size  The caller's sizeof(rserve_event), that of one event, at least 64; bytes that
+ *                     this library does not know are zeroed.
  *  @param count       Out: events written.
  *  [driver] @since 0.1 */
 RSERVE_API rserve_status_t rserve_engine_poll(rserve_engine *engine, rserve_event *events,
@@ -645,10 +697,20 @@ typedef struct rserve_stats {
   int64_t cancelled;
   int64_t refused;      /* submits that were not accepted */
   int64_t stale_tokens; /* completions of unknown or completed actions */
+  /* Of the embedding cache, since the create. A unit is a picture or a temporal patch. */
+  int64_t cache_hits;      /* units whose embedding was there: neither decoded nor encoded */
+  int64_t cache_shared;    /* units that another open request was preparing or encoding */
+  int64_t cache_misses;    /* units that were encoded */
+  int64_t cache_evictions; /* embeddings dropped for room */
+  int64_t cache_bytes;
+  int64_t peak_cache_bytes;
 } rserve_stats;
 
-#define RSERVE_STATS_INIT \
-  { sizeof(rserve_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define RSERVE_STATS_INIT                                                                         \
+  {                                                                                               \
+    sizeof(rserve_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0, 0, 0, 0                                                                                \
+  }
 
 /** A recent copy of the counters. @param stats Out, written up to its struct_size.
  *  [any-thread] @since 0.1 */

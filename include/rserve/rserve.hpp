@@ -168,15 +168,46 @@ class Request {
   Request& Image(const std::vector<uint8_t>& file, bool borrow = false) {
     return Image(file.data(), file.size(), borrow);
   }
-  // RGB8, rows `row_stride_bytes` apart (0: width * 3).
+  // Rows are `row_stride_bytes` apart (0: width * bytes of a pixel).
   Request& Pixels(const void* pixels, size_t bytes, int32_t width, int32_t height,
-                  int64_t row_stride_bytes = 0, bool borrow = false) {
-    rserve_part& part = Append(RSERVE_PART_PIXELS, borrow);
-    part.data = pixels;
+                  int64_t row_stride_bytes = 0, bool borrow = false,
+                  rserve_layout_t layout = RSERVE_LAYOUT_RGB8) {
+    SetPixels(&Append(RSERVE_PART_PIXELS, borrow), pixels, bytes, width, height, row_stride_bytes,
+              layout);
+    return *this;
+  }
+  // A video: `frames` says how many and when they are; its timestamps stay the caller's until
+  // Submit returns.
+  Request& Frames(const void* pixels, size_t bytes, int32_t width, int32_t height,
+                  const rserve_frames& frames, int64_t row_stride_bytes = 0, bool borrow = false,
+                  rserve_layout_t layout = RSERVE_LAYOUT_RGB8) {
+    SetPixels(&Append(RSERVE_PART_FRAMES, borrow), pixels, bytes, width, height, row_stride_bytes,
+              layout);
+    kept_.back().frames = std::make_unique<rserve_frames>(frames);
+    return *this;
+  }
+  // An animated GIF as a video; `fps` frames a second of it are taken, 0: 2.
+  Request& Video(const void* file, size_t bytes, double fps = 0, bool borrow = false) {
+    rserve_part& part = Append(RSERVE_PART_VIDEO, borrow);
+    part.data = file;
     part.count = bytes;
-    part.width = width;
-    part.height = height;
-    part.row_stride_bytes = row_stride_bytes;
+    rserve_frames frames = RSERVE_FRAMES_INIT;
+    frames.fps = fps;
+    kept_.back().frames = std::make_unique<rserve_frames>(frames);
+    return *this;
+  }
+  // Rows that the same encoder made elsewhere.
+  Request& Embeddings(const void* rows, size_t bytes, const rserve_embeddings& embeddings,
+                      bool borrow = false) {
+    rserve_part& part = Append(RSERVE_PART_EMBEDDINGS, borrow);
+    part.data = rows;
+    part.count = bytes;
+    kept_.back().embeddings = std::make_unique<rserve_embeddings>(embeddings);
+    return *this;
+  }
+  // Cached embeddings are shared with requests of the same salt only.
+  Request& CacheSalt(std::string salt) {
+    salt_ = std::move(salt);
     return *this;
   }
   Request& Flags(uint32_t flags) {
@@ -188,10 +219,14 @@ class Request {
   // Valid until this object changes.
   const rserve_request& get() {
     for (size_t i = 0; i < parts_.size(); ++i) {
-      if (texts_[i] != nullptr) parts_[i].data = texts_[i]->data();
+      if (kept_[i].text != nullptr) parts_[i].data = kept_[i].text->data();
+      parts_[i].frames = kept_[i].frames.get();
+      parts_[i].embeddings = kept_[i].embeddings.get();
     }
     request_.parts = parts_.data();
     request_.num_parts = parts_.size();
+    request_.cache_salt = salt_.data();
+    request_.cache_salt_length = salt_.size();
     return request_;
   }
 
@@ -199,22 +234,38 @@ class Request {
   Request& Add(rserve_part_type_t type, std::string text) {
     rserve_part& part = Append(type, false);
     part.count = text.size();
-    texts_.back() = std::make_unique<std::string>(std::move(text));
+    kept_.back().text = std::make_unique<std::string>(std::move(text));
     return *this;
+  }
+  static void SetPixels(rserve_part* part, const void* pixels, size_t bytes, int32_t width,
+                        int32_t height, int64_t row_stride_bytes, rserve_layout_t layout) {
+    part->data = pixels;
+    part->count = bytes;
+    part->width = width;
+    part->height = height;
+    part->row_stride_bytes = row_stride_bytes;
+    part->layout = layout;
   }
   rserve_part& Append(rserve_part_type_t type, bool borrow) {
     rserve_part part = {};
     part.type = type;
     part.flags = borrow ? RSERVE_PART_F_BORROW : 0;
     parts_.push_back(part);
-    texts_.emplace_back();
+    kept_.emplace_back();
     return parts_.back();
   }
 
   rserve_request request_ = RSERVE_REQUEST_INIT;
   std::vector<rserve_part> parts_;
-  // By part: the bytes of text and tokens, at an address that stays (and is aligned for tokens).
-  std::vector<std::unique_ptr<std::string>> texts_;
+  // By part, at addresses that stay: the bytes of text and tokens (aligned for tokens), and what a
+  // video or embeddings have beside their data.
+  struct Kept {
+    std::unique_ptr<std::string> text;
+    std::unique_ptr<rserve_frames> frames;
+    std::unique_ptr<rserve_embeddings> embeddings;
+  };
+  std::vector<Kept> kept_;
+  std::string salt_;
 };
 
 // A snapshot of a request.

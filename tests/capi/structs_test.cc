@@ -33,7 +33,9 @@ Failure Create(const rserve_engine_config* config) {
 
 TEST_CASE("a config that is too short is refused before it is read") {
   rserve_engine_config config = TinyConfig();
-  for (const uint32_t size : {0u, 3u, 4u, 63u, uint32_t{sizeof(config) - 1}, 4097u, 0xffffffffu}) {
+  for (const uint32_t size :
+       {0u, 3u, 4u, 63u, uint32_t{offsetof(rserve_engine_config, embedding_cache_bytes) - 1}, 4097u,
+        0xffffffffu}) {
     CAPTURE(size);
     config.struct_size = size;
     const Failure failure = Create(&config);
@@ -63,7 +65,7 @@ TEST_CASE("requests and parts of other sizes follow the same rule") {
   const std::vector<rserve_part> parts = {TextPart("a"), TextPart("b")};
   rserve_request request = RequestOf(parts);
   uint64_t id = 0;
-  for (const uint32_t size : {0u, uint32_t{sizeof(request) - 4}}) {
+  for (const uint32_t size : {0u, uint32_t{offsetof(rserve_request, cache_salt) - 4}}) {
     request.struct_size = size;
     CHECK(Submit(engine.get(), request, &id).code == RSERVE_STATUS_INVALID_ARGUMENT);
   }
@@ -73,7 +75,7 @@ TEST_CASE("requests and parts of other sizes follow the same rule") {
   CHECK(Submit(engine.get(), *longer.get(), &id).code == RSERVE_STATUS_UNIMPLEMENTED);
 
   request = RequestOf(parts);
-  request.part_size = sizeof(rserve_part) - 1;
+  request.part_size = offsetof(rserve_part, frames) - 1;
   CHECK(Submit(engine.get(), request, &id).code == RSERVE_STATUS_INVALID_ARGUMENT);
   // Parts of a newer header: the stride is the host's.
   constexpr size_t kStride = sizeof(rserve_part) + 24;
@@ -86,6 +88,75 @@ TEST_CASE("requests and parts of other sizes follow the same rule") {
   wide[2 * kStride - 1] = 1;
   CHECK(Submit(engine.get(), request, &id).code == RSERVE_STATUS_UNIMPLEMENTED);
   WaitFor(engine.get(), 2);
+}
+
+TEST_CASE("structs of the header's first version are taken, and what they lack is the default") {
+  rserve_engine_config config = TinyConfig();
+  config.struct_size = offsetof(rserve_engine_config, embedding_cache_bytes);
+  config.embedding_cache_bytes = -1;  // behind the struct's end: not read
+  const EnginePtr engine = MustCreate(config);
+
+  // Parts as an old header lays them out, one right behind the other.
+  constexpr size_t kOldPart = offsetof(rserve_part, frames);
+  std::vector<rserve_part> parts = {TextPart("a"), TextPart("b")};
+  std::vector<uint8_t> old(2 * kOldPart);
+  std::memcpy(old.data(), &parts[0], kOldPart);
+  std::memcpy(old.data() + kOldPart, &parts[1], kOldPart);
+  rserve_request request = RequestOf(parts);
+  request.struct_size = offsetof(rserve_request, cache_salt);
+  request.cache_salt_length = 99;  // not read
+  request.part_size = kOldPart;
+  request.parts = reinterpret_cast<const rserve_part*>(old.data());
+  uint64_t id = 0;
+  CHECK(Submit(engine.get(), request, &id).code == RSERVE_STATUS_OK);
+  const rserve_part_type_t frames = RSERVE_PART_FRAMES;
+  std::memcpy(old.data(), &frames, sizeof(frames));
+  CHECK(Submit(engine.get(), request, &id).Mentions("parts[0]: frames"));
+
+  WaitFor(engine.get(), 1);
+  rserve_stats stats;
+  std::memset(&stats, 0xaa, sizeof(stats));
+  stats.struct_size = offsetof(rserve_stats, cache_hits);
+  CHECK(rserve_engine_get_stats(engine.get(), &stats, nullptr) == RSERVE_STATUS_OK);
+  CHECK(stats.accepted == 1);
+  CHECK(stats.cache_hits == static_cast<int64_t>(0xaaaaaaaaaaaaaaaau));  // not written
+}
+
+TEST_CASE("structs that a part points to follow the same rule") {
+  const EnginePtr engine = MustCreate(TinyConfig());
+  const std::vector<uint8_t> pixels(size_t{3} * 16 * 16 * 3, 7);
+  std::vector<rserve_part> parts(1);
+  parts[0].type = RSERVE_PART_FRAMES;
+  parts[0].data = pixels.data();
+  parts[0].count = pixels.size();
+  parts[0].width = parts[0].height = 16;
+  rserve_frames frames = RSERVE_FRAMES_INIT;
+  frames.num_frames = 3;
+  frames.fps = 1;
+  uint64_t id = 0;
+  for (const uint32_t size : {0u, uint32_t{sizeof(frames) - 1}, 5000u}) {
+    frames.struct_size = size;
+    parts[0].frames = &frames;
+    const Failure failure = Submit(engine.get(), RequestOf(parts), &id);
+    CHECK(failure.code == RSERVE_STATUS_INVALID_ARGUMENT);
+    CHECK(failure.Mentions("parts[0]: rserve_frames"));
+  }
+  Longer<rserve_frames> longer(frames, 8, 0);
+  parts[0].frames = longer.get();
+  CHECK(Submit(engine.get(), RequestOf(parts), &id).code == RSERVE_STATUS_OK);
+  WaitFor(engine.get(), 1);
+  longer.bytes.back() = 1;
+  CHECK(Submit(engine.get(), RequestOf(parts), &id).code == RSERVE_STATUS_UNIMPLEMENTED);
+
+  rserve_embeddings rows = RSERVE_EMBEDDINGS_INIT;
+  Longer<rserve_embeddings> wide(rows, 16, 1);
+  parts[0] = {};
+  parts[0].type = RSERVE_PART_EMBEDDINGS;
+  parts[0].embeddings = wide.get();
+  CHECK(Submit(engine.get(), RequestOf(parts), &id).code == RSERVE_STATUS_UNIMPLEMENTED);
+  rows.struct_size = 4;
+  parts[0].embeddings = &rows;
+  CHECK(Submit(engine.get(), RequestOf(parts), &id).Mentions("parts[0]: rserve_embeddings"));
 }
 
 TEST_CASE("outputs are written up to the caller's size and keep it") {
@@ -155,6 +226,13 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
   request = RequestOf(good);
   request.timeout_ns = -1;
   CHECK(Submit(engine.get(), request, &id).Mentions("timeout_ns"));
+  request.timeout_ns = 0;
+  request.cache_salt_length = 3;
+  CHECK(Submit(engine.get(), request, &id).Mentions("cache_salt"));
+  request.cache_salt = "abc";
+  request.cache_salt_length = 5000;
+  CHECK(Submit(engine.get(), request, &id).Mentions("5000"));
+  request.cache_salt_length = 3;
   request.timeout_ns = INT64_MAX;
   CHECK(Submit(engine.get(), request, &id).code == RSERVE_STATUS_OK);
 
@@ -168,6 +246,17 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       [](rserve_part* p) { p->width = 3; },
       [](rserve_part* p) { p->type = RSERVE_PART_ROLE; },
       [](rserve_part* p) { p->flags = RSERVE_PART_F_BORROW; },
+      [](rserve_part* p) { p->type = RSERVE_PART_FRAMES; },
+      [](rserve_part* p) { p->type = RSERVE_PART_EMBEDDINGS; },
+      [](rserve_part* p) {
+        static const rserve_frames frames = RSERVE_FRAMES_INIT;
+        p->frames = &frames;
+      },
+      [](rserve_part* p) {
+        static const rserve_embeddings rows = RSERVE_EMBEDDINGS_INIT;
+        p->type = RSERVE_PART_IMAGE;
+        p->embeddings = &rows;
+      },
       [](rserve_part* p) {
         p->type = RSERVE_PART_PIXELS;
         p->layout = 5;
@@ -192,6 +281,7 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       {"stages", [](rserve_engine_config* c) { c->stages = -1; }},
       {"encoders", [](rserve_engine_config* c) { c->encoders = 1000; }},
       {"queue_requests", [](rserve_engine_config* c) { c->queue_requests = -1; }},
+      {"embedding_cache_bytes", [](rserve_engine_config* c) { c->embedding_cache_bytes = -1; }},
       {"stage_layers", [](rserve_engine_config* c) { c->num_stage_layers = 1; }},
       {"worker_cores", [](rserve_engine_config* c) { c->num_worker_cores = SIZE_MAX; }},
   };

@@ -3,9 +3,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <limits>
+#include <string>
 
 #include "rserve/cc/model_engine.h"
+#include "src/media/gif_video.h"
 #include "tests/engine/harness.h"
 #include "tests/engine/tiny_model.h"
 #include "tests/support/catch.h"
@@ -227,6 +231,127 @@ TEST_CASE("a video larger than the embedding budget is prefilled patch by patch,
   const Outcome tight = Run(*engine, Ask(video.part));
   CHECK(SameBits(tight.detail->logits, roomy.detail->logits));
   CHECK(engine->stats().peak_embedding_bytes == options.embedding_bytes);
+}
+
+TEST_CASE(
+    "a checkpoint's own template writes its chats; one that cannot be used refuses them alone") {
+  const TempFolder folder;
+  REQUIRE(WriteTinyModel(RSERVE_SOURCE_DIR, folder.path()));
+  const auto write = [&folder](const char* name, const std::string& text) {
+    std::ofstream(folder.path() + "/" + name, std::ios::binary) << text;
+  };
+  const std::vector<uint8_t> png = TestPng(16, 16, 1);
+  const std::vector<ChatMessage> chat = {
+      {"user", {UserText{"<|im_end|>"}, EncodedImage{png}, UserText{"What?"}}}};
+  ModelEngineOptions options = TinyOptions();
+  options.model_path = folder.path();
+  const auto text_of = [&chat](const ModelEngine& engine) {
+    const auto parts = engine.RenderChat(chat, true);
+    INFO(parts.status().ToString());
+    REQUIRE(parts.ok());
+    ModelRequest request;
+    request.parts = *parts;
+    const auto plan = engine.PlanRequest(request);
+    REQUIRE(plan.ok());
+    CHECK(plan->items.size() == 1);
+    return engine.Decode(plan->token_ids);
+  };
+  const std::string picture =
+      "<|vision_start|><|image_pad|><|image_pad|><|image_pad|><|image_pad|>"
+      "<|vision_end|>";
+  const std::string built_in =
+      "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
+      "<|im_start|>user\n<|im_end|>Picture 1: " +
+      picture + "What?<|im_end|>\n<|im_start|>assistant\n";
+  CHECK(text_of(*MustCreate(options)) == built_in);
+  // The other places a template may stand in, each found before the next.
+  write(
+      "tokenizer_config.json",
+      R"({"eos_token": {"content": "<|im_end|>"}, "chat_template": [{"name": "default", "template":
+        "C{{ eos_token }}{{ messages[0].role }}<|vision_start|><|image_pad|><|vision_end|>"}]})");
+  CHECK(text_of(*MustCreate(options)) == "C<|im_end|>user" + picture);
+  write(
+      "chat_template.json",
+      R"({"chat_template": "B<|vision_start|><|image_pad|><|vision_end|>{{ messages | length }}"})");
+  CHECK(text_of(*MustCreate(options)) == "B" + picture + "1");
+  write("chat_template.jinja", "A<|vision_start|><|image_pad|><|vision_end|>\n");
+  CHECK(text_of(*MustCreate(options)) == "A" + picture);
+
+  write("chat_template.jinja", "\n{% include 'x' %}");
+  const auto engine = MustCreate(options);
+  const auto refused = engine->RenderChat(chat);
+  CHECK(absl::IsUnimplemented(refused.status()));
+  for (const char* word : {"chat_template.jinja", "line 2", "'include'"}) {
+    CHECK(refused.status().ToString().find(word) != std::string::npos);
+  }
+  CHECK(Run(*engine, Ask(EncodedImage{png})).terminal().type == EventType::kFinished);
+}
+
+TEST_CASE("a GIF is the video of its frames at its times") {
+  const std::string path = std::string(RSERVE_SOURCE_DIR) + "/tests/data/media/anim_mixed.gif";
+  std::ifstream stream(path, std::ios::binary);
+  const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(stream), {}};
+  REQUIRE(bytes.size() > 100);
+  VideoFile file;
+  file.bytes = bytes;
+  file.num_frames = 6;  // of 7: the sampling takes 0, 1, 2, 3, 4, 5
+  const auto info = media::ReadGifVideo(bytes, {});
+  REQUIRE(info.ok());
+  media::GifPlayer player(bytes, *info);
+  std::vector<uint8_t> pixels;
+  VideoFrames frames;
+  for (int64_t i = 0; i < 6; ++i) {
+    const auto image = player.Show(i);
+    REQUIRE(image.ok());
+    pixels.insert(pixels.end(), image->data.begin(), image->data.end());
+    frames.timestamps_s.push_back(info->begin_s[static_cast<size_t>(i)]);
+  }
+  frames.pixels = pixels;
+  frames.width = info->width;
+  frames.height = info->height;
+  frames.frames = 6;
+  ModelEngineOptions options = TinyOptions();
+  options.embedding_cache_bytes = 1 << 20;
+  const auto engine = MustCreate(options);
+  const Outcome want = Run(*engine, Ask(frames));
+  CHECK(want.detail->items.at(0).grid_t == 3);
+  for (const bool borrow : {false, true}) {
+    file.borrow = borrow;
+    const Outcome got = Run(*engine, Ask(file));
+    CHECK(SameBits(got.detail->logits, want.detail->logits));
+    CHECK(SameBits(got.detail->embeddings, want.detail->embeddings));
+  }
+  CHECK(engine->embedding_cache_stats().hits == 3);  // of the second time
+
+  file.num_frames = 2;
+  CHECK(engine->PlanRequest(Ask(file))->items.at(0).grid_t == 1);
+  file.num_frames = 0;  // two frames a second of 0.21 s: at least four
+  CHECK(engine->PlanRequest(Ask(file))->items.at(0).grid_t == 2);
+  file.num_frames = 100;
+  CHECK(absl::IsInvalidArgument(Refusal(*engine, file)));
+  file.num_frames = -1;
+  CHECK(absl::IsInvalidArgument(Refusal(*engine, file)));
+  file.num_frames = 2;
+  file.fps = 2;
+  CHECK(absl::IsInvalidArgument(Refusal(*engine, file)));
+  file = VideoFile();
+  const std::vector<uint8_t> png = TestPng(16, 16, 1);
+  file.bytes = png;
+  CHECK(std::string(Refusal(*engine, file).message()).find("no GIF") != std::string::npos);
+
+  // A file that is cut in a frame's pixels is planned, and fails its request alone.
+  std::vector<uint8_t> cut;
+  for (size_t size = 100; size < bytes.size(); ++size) {
+    cut.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    const auto part = media::ReadGifVideo(cut, {});
+    if (part.ok() && part->frames() == 2 && !media::GifPlayer(cut, *part).Show(1).ok()) break;
+  }
+  REQUIRE(cut.size() < bytes.size() - 1);
+  file.bytes = cut;
+  const RequestId id = MustSubmit(*engine, Ask(file));
+  const auto outcomes = WaitForAll(*engine, {id});
+  CHECK(outcomes.at(id).terminal().type == EventType::kFailed);
+  CHECK(absl::IsInvalidArgument(outcomes.at(id).terminal().status));
 }
 
 TEST_CASE("a video's frame rate is required and decides its positions") {

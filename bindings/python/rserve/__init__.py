@@ -6,7 +6,7 @@ from ._ffi import load
 from .aio import AsyncEngine, AsyncRequest
 from .engine import ENCODE_ALL, Detail, Engine, Event, EventType
 from .errors import Error, Status
-from .parts import Image, Part, Pixels, Role, Template
+from .parts import Embeddings, Frames, Image, Part, Pixels, Role, Template, Video
 
 
 def version() -> str:
@@ -15,6 +15,7 @@ def version() -> str:
 
 
 __all__ = [
-    "ENCODE_ALL", "AsyncEngine", "AsyncRequest", "Detail", "Engine", "Error", "Event", "EventType",
-    "Image", "Part", "Pixels", "Role", "Status", "Template", "load", "version",
+    "ENCODE_ALL", "AsyncEngine", "AsyncRequest", "Detail", "Embeddings", "Engine", "Error", "Event",
+    "EventType", "Frames", "Image", "Part", "Pixels", "Role", "Status", "Template", "Video", "load",
+    "version",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
 from ctypes import c_void_p
 
 Status = c_int32
@@ -48,6 +48,32 @@ class EngineConfig(ctypes.Structure):
         ("max_unacknowledged", c_int64),
         ("log", c_void_p),
         ("load_progress", c_void_p),
+        ("embedding_cache_bytes", c_int64),
+    ]
+
+
+class Frames(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("num_frames", c_int32),
+        ("frame_stride_bytes", c_int64),
+        ("fps", c_double),
+        ("timestamps_s", c_void_p),
+        ("num_timestamps", c_size_t),
+    ]
+
+
+class Embeddings(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("dtype", c_int32),
+        ("rows", c_int64),
+        ("width", c_int64),
+        ("grid_t", c_int32),
+        ("grid_h", c_int32),
+        ("grid_w", c_int32),
+        ("reserved", c_uint32),
+        ("seconds_per_grid", c_double),
     ]
 
 
@@ -62,6 +88,8 @@ class Part(ctypes.Structure):
         ("row_stride_bytes", c_int64),
         ("layout", c_int32),
         ("reserved", c_uint32),
+        ("frames", POINTER(Frames)),
+        ("embeddings", POINTER(Embeddings)),
     ]
 
 
@@ -78,6 +106,8 @@ class Request(ctypes.Structure):
         ("top_p", c_float),
         ("reserved", c_uint32),
         ("seed", c_uint64),
+        ("cache_salt", c_char_p),
+        ("cache_salt_length", c_size_t),
     ]
 
 
@@ -135,7 +165,8 @@ _STATS = (
     "open_requests lingering_requests embedding_bytes peak_embedding_bytes pixel_bytes "
     "peak_pixel_bytes units_in_flight kv_blocks_used peak_kv_blocks_used input_bytes encode_batches "
     "encoded_units encoded_tokens micro_batches prefilled_tokens accepted finished failed cancelled "
-    "refused stale_tokens"
+    "refused stale_tokens cache_hits cache_shared cache_misses cache_evictions cache_bytes "
+    "peak_cache_bytes"
 ).split()
 
 

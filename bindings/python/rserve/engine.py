@@ -122,16 +122,20 @@ class Engine:
 
     def submit(self, parts: Sequence[Part], *, chat: bool = False, number_images: bool = False,
                keep_logits: bool = False, timeout: float | None = None, temperature: float = 0.0,
-               top_p: float = 0.0, seed: int = 0, user_data: int = 0) -> int:  # fmt: skip
+               top_p: float = 0.0, seed: int = 0, user_data: int = 0,
+               cache_salt: str = "") -> int:  # fmt: skip
         """Queues a request and returns its id. Never waits for other requests. `timeout` in seconds.
-        With `chat` the model's template is written around the parts."""
+        With `chat` the model's template is written around the parts. With the option
+        `embedding_cache_bytes`, embeddings are shared with requests of the same `cache_salt`."""
         array, pictures, keep = make_parts(parts)
         flags = (_KEEP_LOGITS if keep_logits else 0) | (_CHAT if chat else 0)
         flags |= _NUMBER_IMAGES if number_images else 0
+        salt = cache_salt.encode()
         request = _ffi.Request(
             struct_size=ctypes.sizeof(_ffi.Request), part_size=ctypes.sizeof(_ffi.Part), parts=array,
             num_parts=len(array), user_data=user_data, flags=flags, temperature=temperature,
             timeout_ns=0 if timeout is None else max(1, int(timeout * 1e9)), top_p=top_p, seed=seed,
+            cache_salt=salt, cache_salt_length=len(salt),
         )  # fmt: skip
         number = ctypes.c_uint64()
         with self._lock:

@@ -101,6 +101,44 @@ class ConformanceTest(unittest.TestCase):
         list(engine.events(same))
         self.assertEqual(engine.detail(request).logits, engine.detail(same).logits)
 
+    def test_frames_and_embeddings_are_taken_and_what_comes_again_is_cached(self):
+        engine = self.engine(embedding_cache_bytes=1 << 20)
+
+        def logits(part: rserve.Part, salt: str = "") -> list[float]:
+            request = engine.submit([part, "?"], keep_logits=True, cache_salt=salt)
+            self.assertEqual(list(engine.events(request))[-1].type, EventType.FINISHED)
+            return engine.detail(request).logits
+
+        video = memoryview(bytes(i * 7 % 251 for i in range(4 * 56 * 56))).cast("B", (4, 56, 56, 1))
+        by_rate = logits(rserve.Frames(video, fps=1))
+        self.assertEqual(logits(rserve.Frames(video, timestamps=[0, 1, 2, 3])), by_rate)
+        self.assertNotEqual(logits(rserve.Frames(video, fps=20)), by_rate)
+        stats = engine.stats()
+        self.assertEqual((stats["cache_misses"], stats["cache_hits"]), (2, 4))
+        logits(rserve.Frames(video, fps=1), salt="another tenant")
+        self.assertEqual(engine.stats()["cache_misses"], 4)
+        for faulty in (rserve.Frames(video), rserve.Frames(video, fps=1, timestamps=[0, 1, 2, 3])):
+            with self.assertRaisesRegex(rserve.Error, "fps"):
+                engine.submit([faulty])
+
+        # Gray pixels are RGB pixels of equal channels; their own embeddings give their logits.
+        gray = bytes(i * 11 % 253 for i in range(56 * 56))
+        rgb = bytes(value for value in gray for _ in range(3))
+        want = logits(rserve.Pixels(memoryview(gray).cast("B", (56, 56, 1))))
+        self.assertEqual(logits(rserve.Pixels(memoryview(rgb).cast("B", (56, 56, 3)))), want)
+        width = json.loads((MODEL / "config.json").read_text())["text_config"]["hidden_size"]
+        zeros = memoryview(bytes(4 * width * 4)).cast("f", (4, width))
+        supplied = logits(rserve.Embeddings(zeros, grid=(2, 2)))
+        self.assertNotEqual(supplied, want)
+        halves = memoryview(bytes(4 * width * 2)).cast("H", (4, width))
+        self.assertEqual(logits(rserve.Embeddings(halves, grid=(2, 2), bfloat16=True)), supplied)
+        with self.assertRaisesRegex(rserve.Error, "grid"):
+            engine.submit([rserve.Embeddings(zeros, grid=(2, 3))])
+        with self.assertRaisesRegex(ValueError, "float32"):
+            engine.submit([rserve.Embeddings(halves, grid=(2, 2))])
+        with self.assertRaisesRegex(ValueError, "channels"):
+            engine.submit([rserve.Pixels(video)])
+
     def test_bad_input_names_value_and_limit_and_leaves_the_engine_serving(self):
         with self.assertRaises(rserve.Error) as caught:
             rserve.Engine("/nowhere/at/all")
@@ -119,7 +157,7 @@ class ConformanceTest(unittest.TestCase):
         ):
             with self.subTest(words=words), self.assertRaisesRegex(rserve.Error, words):
                 engine.submit(bad)
-        with self.assertRaisesRegex(ValueError, "height, width, 3"):
+        with self.assertRaisesRegex(ValueError, "height, width, channels"):
             engine.submit([rserve.Pixels(bytes(12))])
         with self.assertRaisesRegex(TypeError, "Image"):
             engine.submit([b"bytes"])

@@ -5,7 +5,8 @@
 //   options.model_path = "models/digits";
 //   auto engine = ModelEngine::Create(options);
 //   ModelRequest request;
-//   request.parts = *RenderChat({{"user", {EncodedImage{png_bytes}, UserText{"Which digit?"}}}});
+//   request.parts =
+//       *(*engine)->RenderChat({{"user", {EncodedImage{png_bytes}, UserText{"Which digit?"}}}});
 //   auto id = (*engine)->Submit(request);
 //   // poll(2) on wait_fd(), Poll(), look at the events, Acknowledge(*id) after the terminal one
 //
@@ -148,6 +149,14 @@ struct VideoFrames {
   std::vector<double> timestamps_s;  // seconds, one a frame, ascending
   bool borrow = false;               // as EncodedImage
 };
+// An animated GIF as a video; its delays say when the frames are. The frames that are taken are
+// those that the reference's sampling takes.
+struct VideoFile {
+  absl::Span<const uint8_t> bytes;
+  double fps = 0;          // frames to take a second; 0: 2
+  int32_t num_frames = 0;  // or so many in all; 0: by fps
+  bool borrow = false;     // as EncodedImage
+};
 // Embeddings made elsewhere by the same encoder, in the order of its rows: one a merge of patches,
 // time, row, column. They are checked: two dimensions, as many rows as the grid has places, the
 // model's width, and (while they are prepared) finite numbers.
@@ -165,18 +174,18 @@ struct EmbeddingInput {
 #pragma GCC diagnostic pop
 #endif
 using RequestPart = std::variant<TokenIds, UserText, TemplateText, EncodedImage, PixelImage,
-                                 VideoFrames, EmbeddingInput>;
+                                 VideoFrames, VideoFile, EmbeddingInput>;
 
 // One chat message. In `content` UserText is what was said; use no TokenIds or TemplateText.
 struct ChatMessage {
   std::string role;  // "system", "user", "assistant"
   std::vector<RequestPart> content;
 };
-// Writes the Qwen2-VL chat template around the messages, which ends with the assistant's turn. A
-// system message is added when the first message is none. What users wrote stays user text.
-// With `number_images` "Picture 1: " stands before the first picture, and so on, as models that are
-// asked about one of several were trained. INVALID_ARGUMENT names the message: none at all, another
-// role, a part that is no text or picture.
+// Writes the Qwen2-VL chat template around the messages (ModelEngine::RenderChat a checkpoint's
+// own), which ends with the assistant's turn. A system message is added when the first message is
+// none. What users wrote stays user text. With `number_images` "Picture 1: " stands before the
+// first picture, and so on, as models that are asked about one of several were trained.
+// INVALID_ARGUMENT names the message: none at all, another role, a part that is no text or picture.
 absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages,
                                                     bool number_images = false);
 
@@ -292,6 +301,13 @@ class ModelEngine {
   // INVALID_ARGUMENT names the part and the fault; RESOURCE_EXHAUSTED names size, limit and option;
   // FAILED_PRECONDITION after Drain or Abort. [any-thread]
   absl::StatusOr<RequestId> Submit(const ModelRequest& request);
+  // The same as rserve::RenderChat with the checkpoint's own chat template (chat_template.jinja,
+  // chat_template.json or tokenizer_config.json), where it brings one. Control tokens come from the
+  // template only. Also: UNIMPLEMENTED, with the construct and its line, where it cannot be
+  // rendered. [any-thread]
+  absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages,
+                                                      bool number_images = false) const;
+
   // The plan alone. A malformed request gives INVALID_ARGUMENT, one that is too large even to be
   // planned (max_image_pixels, input_bytes, max_prompt_tokens) RESOURCE_EXHAUSTED; for any other
   // limit of the engine see `fits`. [any-thread]

@@ -1,3 +1,5 @@
+#include "src/runtime/model/chat.h"
+
 #include <string>
 #include <utility>
 #include <variant>
@@ -6,16 +8,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "rserve/cc/model_engine.h"
-#include "src/model/spec/chat_template.h"
 
-namespace rserve {
+namespace rserve::runtime {
 
 namespace {
 
 bool IsImage(const RequestPart& part) {
   return std::holds_alternative<EncodedImage>(part) || std::holds_alternative<PixelImage>(part) ||
-         std::holds_alternative<VideoFrames>(part) || std::holds_alternative<EmbeddingInput>(part);
+         std::holds_alternative<VideoFrames>(part) || std::holds_alternative<VideoFile>(part) ||
+         std::holds_alternative<EmbeddingInput>(part);
 }
 
 RequestPart FromPromptPart(model::PromptPart part) {
@@ -28,8 +29,8 @@ RequestPart FromPromptPart(model::PromptPart part) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages,
-                                                    bool number_images) {
+absl::StatusOr<std::vector<RequestPart>> RenderParts(std::vector<ChatMessage> messages,
+                                                     bool number_images, RenderFunction render) {
   std::vector<RequestPart> images;
   std::vector<model::ChatMessage> chat;
   for (size_t m = 0; m < messages.size(); ++m) {
@@ -41,6 +42,7 @@ absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> mes
       } else if (IsImage(part)) {
         const auto* rows = std::get_if<EmbeddingInput>(&part);
         const bool video = std::holds_alternative<VideoFrames>(part) ||
+                           std::holds_alternative<VideoFile>(part) ||
                            (rows != nullptr && rows->seconds_per_grid != 0);
         message.content.emplace_back(model::ChatImage{static_cast<int32_t>(images.size()), video});
         images.push_back(std::move(part));
@@ -54,7 +56,7 @@ absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> mes
   }
   model::ChatOptions options;
   options.add_vision_id = number_images;
-  auto rendered = model::RenderChat(chat, options);
+  auto rendered = render(chat, options);
   if (!rendered.ok()) return rendered.status();
   std::vector<RequestPart> parts(rendered->parts.size());
   for (size_t k = 0; k < rendered->image_parts.size(); ++k) {
@@ -66,6 +68,15 @@ absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> mes
     parts[i] = FromPromptPart(std::move(rendered->parts[i]));
   }
   return parts;
+}
+
+}  // namespace rserve::runtime
+
+namespace rserve {
+
+absl::StatusOr<std::vector<RequestPart>> RenderChat(std::vector<ChatMessage> messages,
+                                                    bool number_images) {
+  return runtime::RenderParts(std::move(messages), number_images, model::RenderChat);
 }
 
 }  // namespace rserve

@@ -42,7 +42,8 @@ Digest EmbeddingKey(const UnitSource& source, const model::ImagePlan& plan,
   AddFloat(hash, processor.rescale_factor);
   for (const float value : processor.image_mean) AddFloat(hash, value);
   for (const float value : processor.image_std) AddFloat(hash, value);
-  if (source.kind == SourceKind::kFile) {
+  if (source.kind == SourceKind::kFile || source.kind == SourceKind::kVideoFile) {
+    for (const int64_t frame : source.frame_numbers) hash.AddInt(static_cast<uint64_t>(frame));
     hash.AddInt(source.bytes.size());
     hash.Add(source.bytes);
     return hash.Finish();

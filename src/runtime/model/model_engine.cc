@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "src/model/model_folder.h"
+#include "src/runtime/model/chat.h"
 #include "src/runtime/model/detail_table.h"
 #include "src/runtime/model/engine_config.h"
 #include "src/runtime/model/loaded_model.h"
@@ -29,6 +30,7 @@ using runtime::UnitState;
 namespace {
 
 constexpr int32_t kLogInfo = 1;
+constexpr int32_t kLogWarning = 2;
 
 std::unique_ptr<RequestState> MakeState(const ModelRequest& request, PlannedRequest planned,
                                         const LoadedModel& model) {
@@ -39,7 +41,7 @@ std::unique_ptr<RequestState> MakeState(const ModelRequest& request, PlannedRequ
     const model::PlannedItem& item = planned.prompt.items[i];
     std::vector<runtime::UnitSource> sources =
         runtime::MakeSources(request.parts[static_cast<size_t>(item.part_index)], item,
-                             model.processor.temporal_patch_size);
+                             model.processor.temporal_patch_size, planned.images[i].video.get());
     for (runtime::UnitSource& source : sources) {
       UnitState& unit = state->units.emplace_back();
       unit.plan = item.plan;
@@ -171,6 +173,10 @@ absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOpti
                              " bytes of weights in ", info.load_seconds, " s, ", info.topology,
                              ", ", impl->config.limits.kv_tokens, " KV tokens"));
   }
+  if (options.log && !impl->model.chat.status.ok()) {
+    options.log(kLogWarning,
+                absl::StrCat("chats are refused: ", impl->model.chat.status.message()));
+  }
   engine_options.log = std::move(options.log);
   auto engine = Engine::Create(std::move(engine_options), std::move(executor));
   if (!engine.ok()) return engine.status();
@@ -212,6 +218,16 @@ absl::StatusOr<RequestId> ModelEngine::Submit(const ModelRequest& request) {
   if (!status.ok()) return status;
   std::move(undo).Cancel();
   return id;
+}
+
+absl::StatusOr<std::vector<RequestPart>> ModelEngine::RenderChat(std::vector<ChatMessage> messages,
+                                                                 bool number_images) const {
+  const LoadedModel& model = impl_->model;
+  return runtime::RenderParts(
+      std::move(messages), number_images,
+      [&model](absl::Span<const model::ChatMessage> chat, const model::ChatOptions& options) {
+        return model.chat.Render(chat, options, *model.tokenizer);
+      });
 }
 
 absl::StatusOr<RequestPreview> ModelEngine::PlanRequest(const ModelRequest& request) const {

@@ -31,6 +31,7 @@ int64_t InputBytes(const RequestPart& part) {
     size_t operator()(const VideoFrames& p) const {
       return p.pixels.size() + p.timestamps_s.size() * sizeof(double);
     }
+    size_t operator()(const VideoFile& p) const { return p.bytes.size(); }
     size_t operator()(const EmbeddingInput& p) const { return p.data.size(); }
   };
   return static_cast<int64_t>(std::visit(Bytes{}, part));
@@ -71,7 +72,8 @@ absl::Status CheckPromptTokens(int64_t tokens, int64_t limit) {
 
 }  // namespace
 
-absl::StatusOr<model::PromptPart> RequestPlanner::CheckItem(const RequestPart& part) const {
+absl::StatusOr<model::PromptPart> RequestPlanner::CheckItem(const RequestPart& part,
+                                                            PlannedImage* image) const {
   if (const auto* encoded = std::get_if<EncodedImage>(&part)) {
     return CheckPart(*encoded, limits_.max_image_pixels);
   }
@@ -81,6 +83,13 @@ absl::StatusOr<model::PromptPart> RequestPlanner::CheckItem(const RequestPart& p
   if (const auto* video = std::get_if<VideoFrames>(&part)) {
     return CheckPart(*video, model_.processor, model_.config, limits_.max_image_pixels);
   }
+  if (const auto* file = std::get_if<VideoFile>(&part)) {
+    const int32_t patch = model_.processor.temporal_patch_size;
+    absl::StatusOr<SampledVideo> sampled = SampleVideo(*file, patch, limits_.max_image_pixels);
+    if (!sampled.ok()) return sampled.status();
+    image->video = std::make_shared<const SampledVideo>(*std::move(sampled));
+    return PartOf(*image->video, patch, model_.config);
+  }
   return CheckPart(std::get<EmbeddingInput>(part), model_.config);
 }
 
@@ -88,10 +97,10 @@ absl::Status RequestPlanner::AddItem(const RequestPart& part, size_t index,
                                      std::vector<model::PromptPart>* prompt_parts,
                                      std::vector<PlannedImage>* images,
                                      int64_t* known_tokens) const {
-  absl::StatusOr<model::PromptPart> item = CheckItem(part);
-  if (!item.ok()) return InPicture(images->size(), index, item.status());
   PlannedImage planned;
   planned.part = index;
+  absl::StatusOr<model::PromptPart> item = CheckItem(part, &planned);
+  if (!item.ok()) return InPicture(images->size(), index, item.status());
   if (const auto* rows = std::get_if<model::EmbeddingPart>(&*item)) {
     *known_tokens += rows->grid.patches();
   } else {

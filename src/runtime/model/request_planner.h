@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@
 #include "rserve/cc/request_plan.h"
 #include "src/model/spec/prompt_plan.h"
 #include "src/runtime/model/loaded_model.h"
+#include "src/runtime/model/video_file.h"
 
 namespace rserve::runtime {
 
@@ -27,8 +29,9 @@ struct PlanLimits {
 };
 
 struct PlannedImage {
-  size_t part = 0;                // index into the request's parts
-  int32_t width = 0, height = 0;  // source, oriented; 0 of supplied rows
+  size_t part = 0;                            // index into the request's parts
+  int32_t width = 0, height = 0;              // source, oriented; 0 of supplied rows
+  std::shared_ptr<const SampledVideo> video;  // of a VideoFile; otherwise null
 };
 
 struct PlannedRequest {
@@ -55,8 +58,8 @@ class RequestPlanner {
   static std::vector<ItemDetail> Items(const PlannedRequest& planned);
 
  private:
-  // Of a part with a picture, video or rows.
-  absl::StatusOr<model::PromptPart> CheckItem(const RequestPart& part) const;
+  // Of a part with a picture, video or rows; sets `image->video`.
+  absl::StatusOr<model::PromptPart> CheckItem(const RequestPart& part, PlannedImage* image) const;
   absl::Status AddItem(const RequestPart& part, size_t index,
                        std::vector<model::PromptPart>* prompt_parts,
                        std::vector<PlannedImage>* images, int64_t* known_tokens) const;

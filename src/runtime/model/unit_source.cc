@@ -51,6 +51,26 @@ std::vector<UnitSource> VideoSources(const VideoFrames& video, int64_t patches, 
   return sources;
 }
 
+std::vector<UnitSource> VideoFileSources(const VideoFile& file, const SampledVideo& video,
+                                         int32_t patch) {
+  UnitSource whole;
+  whole.kind = SourceKind::kVideoFile;
+  whole.width = video.info.width;
+  whole.height = video.info.height;
+  TakeBytes(file.bytes, file.borrow, &whole);
+  whole.player = std::make_shared<VideoPlayer>(whole.bytes, video.info);
+  std::vector<UnitSource> sources;
+  const auto step = static_cast<size_t>(patch);
+  for (size_t first = 0; first < video.frames.size(); first += step) {
+    UnitSource& unit = sources.emplace_back(whole);
+    const size_t count = std::min(step, video.frames.size() - first);
+    unit.frames = static_cast<int32_t>(count);
+    const auto begin = video.frames.begin() + static_cast<std::ptrdiff_t>(first);
+    unit.frame_numbers.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  }
+  return sources;
+}
+
 std::vector<UnitSource> RowSources(const EmbeddingInput& input, const model::PlannedItem& item) {
   UnitSource whole;
   whole.kind = SourceKind::kRows;
@@ -91,9 +111,12 @@ int64_t EmbeddingTypeBytes(EmbeddingType type) {
 }
 
 std::vector<UnitSource> MakeSources(const RequestPart& part, const model::PlannedItem& item,
-                                    int32_t temporal_patch_size) {
-  if (const auto* video = std::get_if<VideoFrames>(&part)) {
-    return VideoSources(*video, item.plan.grid.t, temporal_patch_size);
+                                    int32_t temporal_patch_size, const SampledVideo* video) {
+  if (const auto* frames = std::get_if<VideoFrames>(&part)) {
+    return VideoSources(*frames, item.plan.grid.t, temporal_patch_size);
+  }
+  if (const auto* file = std::get_if<VideoFile>(&part)) {
+    return VideoFileSources(*file, *video, temporal_patch_size);
   }
   if (const auto* rows = std::get_if<EmbeddingInput>(&part)) return RowSources(*rows, item);
   UnitSource source;
@@ -123,6 +146,15 @@ absl::Status PreparePatches(const UnitSource& source, const model::ImagePlan& pl
     const media::RgbView view = {image->data.data(), image->width, image->height,
                                  int64_t{image->width} * 3};
     return media::PreprocessImage(view, plan, config, patches);
+  }
+  if (source.kind == SourceKind::kVideoFile) {
+    absl::StatusOr<std::vector<media::RgbImage>> images = source.player->Show(source.frame_numbers);
+    if (!images.ok()) return images.status();
+    std::vector<media::RgbView> views;
+    for (const media::RgbImage& image : *images) {
+      views.push_back({image.data.data(), image.width, image.height, int64_t{image.width} * 3});
+    }
+    return media::PreprocessFrames(views, plan, config, patches);
   }
   std::vector<media::RgbImage> converted(static_cast<size_t>(source.frames));
   std::vector<media::RgbView> views;

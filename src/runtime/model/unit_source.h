@@ -14,10 +14,11 @@
 #include "src/media/raw_pixels.h"
 #include "src/model/spec/image_plan.h"
 #include "src/model/spec/prompt_plan.h"
+#include "src/runtime/model/video_file.h"
 
 namespace rserve::runtime {
 
-enum class SourceKind : int32_t { kFile = 0, kPixels = 1, kRows = 2 };
+enum class SourceKind : int32_t { kFile = 0, kPixels = 1, kRows = 2, kVideoFile = 3 };
 
 // A picture is one unit, each temporal patch of a video is one, and so is each of supplied rows.
 struct UnitSource {
@@ -31,12 +32,15 @@ struct UnitSource {
   int32_t frames = 1;              // of pixels
   int64_t frame_stride_bytes = 0;  // of pixels
   EmbeddingType type = EmbeddingType::kFloat32;
+  std::shared_ptr<VideoPlayer> player;  // of kVideoFile, shared by the video's units
+  std::vector<int64_t> frame_numbers;   // of kVideoFile
 };
 
 // The sources of an item's units, in their order. `part` was checked (part_check.h), `item` planned
-// from it. Copies what the part does not lend.
+// from it. `video`: what was sampled of a VideoFile, null of all else. Copies what the part does
+// not lend.
 std::vector<UnitSource> MakeSources(const RequestPart& part, const model::PlannedItem& item,
-                                    int32_t temporal_patch_size);
+                                    int32_t temporal_patch_size, const SampledVideo* video);
 
 // Decodes and preprocesses: the patch rows of the unit's plan (grid.t 1). Not for kRows.
 // INVALID_ARGUMENT when the bytes hold no such picture.

@@ -72,6 +72,7 @@ fn c_type(rust: &str) -> String {
         "u8" => "uint8_t",
         "usize" => "size_t",
         "f32" => "float",
+        "f64" => "double",
         "c_char" => "char",
         "c_int" => "int",
         "c_void" => "void",

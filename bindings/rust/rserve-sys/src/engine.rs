@@ -40,6 +40,12 @@ c_constants! {
     pub const RSERVE_PART_IMAGE: rserve_part_type_t = 4;
     pub const RSERVE_PART_PIXELS: rserve_part_type_t = 5;
     pub const RSERVE_PART_ROLE: rserve_part_type_t = 6;
+    pub const RSERVE_PART_FRAMES: rserve_part_type_t = 7;
+    pub const RSERVE_PART_EMBEDDINGS: rserve_part_type_t = 8;
+    pub const RSERVE_PART_VIDEO: rserve_part_type_t = 9;
+    pub const RSERVE_DTYPE_F32: rserve_dtype_t = 0;
+    pub const RSERVE_DTYPE_BF16: rserve_dtype_t = 1;
+    pub const RSERVE_DTYPE_F16: rserve_dtype_t = 2;
     pub const RSERVE_LAYOUT_RGB8: rserve_layout_t = 0;
     pub const RSERVE_LAYOUT_RGBA8: rserve_layout_t = 1;
     pub const RSERVE_LAYOUT_GRAY8: rserve_layout_t = 2;
@@ -144,6 +150,28 @@ c_structs! {
         pub max_unacknowledged: i64,
         pub log: *const rserve_log,
         pub load_progress: *const rserve_load_progress,
+        pub embedding_cache_bytes: i64,
+    }
+
+    pub struct rserve_frames {
+        pub struct_size: u32,
+        pub num_frames: i32,
+        pub frame_stride_bytes: i64,
+        pub fps: f64,
+        pub timestamps_s: *const f64,
+        pub num_timestamps: usize,
+    }
+
+    pub struct rserve_embeddings {
+        pub struct_size: u32,
+        pub dtype: rserve_dtype_t,
+        pub rows: i64,
+        pub width: i64,
+        pub grid_t: i32,
+        pub grid_h: i32,
+        pub grid_w: i32,
+        pub reserved: u32,
+        pub seconds_per_grid: f64,
     }
 
     pub struct rserve_part {
@@ -156,6 +184,8 @@ c_structs! {
         pub row_stride_bytes: i64,
         pub layout: rserve_layout_t,
         pub reserved: u32,
+        pub frames: *const rserve_frames,
+        pub embeddings: *const rserve_embeddings,
     }
 
     pub struct rserve_request {
@@ -170,6 +200,8 @@ c_structs! {
         pub top_p: f32,
         pub reserved: u32,
         pub seed: u64,
+        pub cache_salt: *const c_char,
+        pub cache_salt_length: usize,
     }
 
     pub struct rserve_event_first_token {
@@ -294,6 +326,12 @@ c_structs! {
         pub cancelled: i64,
         pub refused: i64,
         pub stale_tokens: i64,
+        pub cache_hits: i64,
+        pub cache_shared: i64,
+        pub cache_misses: i64,
+        pub cache_evictions: i64,
+        pub cache_bytes: i64,
+        pub peak_cache_bytes: i64,
     }
 }
 
@@ -418,6 +456,8 @@ c_init! {
     rserve_log,
     rserve_load_progress,
     rserve_engine_config,
+    rserve_frames,
+    rserve_embeddings,
     rserve_item,
     rserve_detail_info,
     rserve_plan_info,
@@ -440,6 +480,8 @@ impl rserve_request {
             top_p: 0.0,
             reserved: 0,
             seed: 0,
+            cache_salt: std::ptr::null(),
+            cache_salt_length: 0,
         }
     }
 }

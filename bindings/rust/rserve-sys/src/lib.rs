@@ -29,6 +29,7 @@ pub type rserve_sharing_t = i32;
 pub type rserve_trigger_t = i32;
 pub type rserve_part_type_t = i32;
 pub type rserve_layout_t = i32;
+pub type rserve_dtype_t = i32;
 pub type rserve_event_type_t = i32;
 
 /// The payload of an event, by its type.

@@ -148,6 +148,8 @@ pub struct Config {
     pub max_image_pixels: i64,
     /// Ended requests that were not acknowledged, at most.
     pub max_unacknowledged: i64,
+    /// Embeddings kept for requests that bring the same pictures again; 0: none.
+    pub embedding_cache_bytes: i64,
     /// See [`Config::log`].
     pub log: Option<LogSink>,
     /// See [`Config::load_progress`].

@@ -203,6 +203,7 @@ impl Engine {
             max_prompt_tokens: config.max_prompt_tokens,
             max_image_pixels: config.max_image_pixels,
             max_unacknowledged: config.max_unacknowledged,
+            embedding_cache_bytes: config.embedding_cache_bytes,
             log: log.as_ref().map_or(null(), |log| log),
             load_progress: progress.as_ref().map_or(null(), |progress| progress),
             ..sys::rserve_engine_config::init()

@@ -63,7 +63,7 @@ pub use events::{Events, Iter, Scope};
 pub use executor::Executor;
 pub use orchestrator::Orchestrator;
 pub use plan::Plan;
-pub use request::{Bytes, Layout, Request};
+pub use request::{Bytes, Dtype, Embeddings, FrameTimes, Frames, Layout, Request};
 
 /// The library's version, "major.minor.patch".
 pub fn version() -> &'static str {

@@ -70,12 +70,82 @@ pub enum Layout {
     Gray8 = sys::RSERVE_LAYOUT_GRAY8,
 }
 
+/// When the frames of a video are. It is never guessed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FrameTimes<'a> {
+    /// So many frames a second.
+    Fps(f64),
+    /// Seconds, one a frame, ascending.
+    Seconds(Cow<'a, [f64]>),
+}
+
+/// Frames of one video, one after another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Frames<'a> {
+    /// How the pixels lie.
+    pub layout: Layout,
+    /// Of each frame, in pixels.
+    pub width: i32,
+    /// Of each frame, in pixels.
+    pub height: i32,
+    /// From row to row; 0: without gaps.
+    pub row_stride_bytes: i64,
+    /// How many there are.
+    pub num_frames: i32,
+    /// From frame to frame; 0: without gaps.
+    pub frame_stride_bytes: i64,
+    /// When they are.
+    pub times: FrameTimes<'a>,
+}
+
+/// The numbers of supplied embeddings, little-endian.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum Dtype {
+    /// 32-bit floats.
+    #[default]
+    F32 = sys::RSERVE_DTYPE_F32,
+    /// bfloat16.
+    Bf16 = sys::RSERVE_DTYPE_BF16,
+    /// 16-bit floats.
+    F16 = sys::RSERVE_DTYPE_F16,
+}
+
+/// The shape of embeddings that the same encoder made elsewhere: `rows` of `width` numbers.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Embeddings {
+    /// What a number is.
+    pub dtype: Dtype,
+    /// `grid_t * grid_h * grid_w`.
+    pub rows: i64,
+    /// The model's hidden size.
+    pub width: i64,
+    /// Temporal patches; 0: 1.
+    pub grid_t: i32,
+    /// Rows of embedding rows.
+    pub grid_h: i32,
+    /// Columns of embedding rows.
+    pub grid_w: i32,
+    /// A video's: seconds between temporal patches; 0: a picture.
+    pub seconds_per_grid: f64,
+}
+
 #[derive(Clone)]
 enum Part<'a> {
     Tokens(Cow<'a, [i32]>),
     Text(sys::rserve_part_type_t, Cow<'a, str>),
     Image(Bytes<'a>),
     Pixels { bytes: Bytes<'a>, layout: Layout, width: i32, height: i32, row_stride_bytes: i64 },
+    Frames(Bytes<'a>, Frames<'a>),
+    Embeddings(Bytes<'a>, Embeddings),
+    Video(Bytes<'a>, f64),
+}
+
+/// What a C part points to beside its data.
+enum Beside {
+    Nothing,
+    Frames(Box<sys::rserve_frames>),
+    Embeddings(Box<sys::rserve_embeddings>),
 }
 
 /// A prompt of text and pictures, in order, and what to do with it. Reusable.
@@ -88,6 +158,7 @@ pub struct Request<'a> {
     temperature: f32,
     top_p: f32,
     seed: u64,
+    cache_salt: Cow<'a, str>,
 }
 
 impl<'a> Request<'a> {
@@ -146,6 +217,27 @@ impl<'a> Request<'a> {
         row_stride_bytes: i64,
     ) -> Self {
         self.part(Part::Pixels { bytes: bytes.into(), layout, width, height, row_stride_bytes })
+    }
+
+    /// A video as frames, each temporal patch of which is encoded by itself.
+    pub fn frames(self, pixels: impl Into<Bytes<'a>>, frames: Frames<'a>) -> Self {
+        self.part(Part::Frames(pixels.into(), frames))
+    }
+
+    /// An animated GIF as a video, of which `fps` frames a second are taken; 0: 2.
+    pub fn video(self, file: impl Into<Bytes<'a>>, fps: f64) -> Self {
+        self.part(Part::Video(file.into(), fps))
+    }
+
+    /// Embeddings that the same encoder made elsewhere, in the order of its rows.
+    pub fn embeddings(self, rows: impl Into<Bytes<'a>>, shape: Embeddings) -> Self {
+        self.part(Part::Embeddings(rows.into(), shape))
+    }
+
+    /// Shares cached embeddings with requests of the same salt only: a tenant's name, for example.
+    pub fn cache_salt(mut self, salt: impl Into<Cow<'a, str>>) -> Self {
+        self.cache_salt = salt.into();
+        self
     }
 
     /// Writes the model's chat template around the parts.
@@ -229,7 +321,9 @@ impl<'a> Request<'a> {
         lend: bool,
         submit: impl FnOnce(*const sys::rserve_request) -> R,
     ) -> R {
-        let parts: Vec<sys::rserve_part> = self.parts.iter().map(|part| part.lower(lend)).collect();
+        let beside: Vec<Beside> = self.parts.iter().map(Part::beside).collect();
+        let parts: Vec<sys::rserve_part> =
+            self.parts.iter().zip(&beside).map(|(part, beside)| part.lower(lend, beside)).collect();
         let request = sys::rserve_request {
             parts: parts.as_ptr(),
             num_parts: parts.len(),
@@ -239,6 +333,8 @@ impl<'a> Request<'a> {
             temperature: self.temperature,
             top_p: self.top_p,
             seed: self.seed,
+            cache_salt: self.cache_salt.as_ptr().cast(),
+            cache_salt_length: self.cache_salt.len(),
             ..sys::rserve_request::init()
         };
         submit(&request)
@@ -268,12 +364,49 @@ pub(crate) enum Input {
 impl<'a> Part<'a> {
     fn picture(&self) -> Option<&Bytes<'a>> {
         match self {
-            Part::Image(bytes) | Part::Pixels { bytes, .. } => Some(bytes),
+            Part::Image(bytes)
+            | Part::Pixels { bytes, .. }
+            | Part::Frames(bytes, _)
+            | Part::Embeddings(bytes, _)
+            | Part::Video(bytes, _) => Some(bytes),
             Part::Tokens(_) | Part::Text(..) => None,
         }
     }
 
-    fn lower(&self, lend: bool) -> sys::rserve_part {
+    fn beside(&self) -> Beside {
+        match self {
+            Part::Frames(_, frames) => {
+                let mut c = Box::new(sys::rserve_frames::init());
+                c.num_frames = frames.num_frames;
+                c.frame_stride_bytes = frames.frame_stride_bytes;
+                match &frames.times {
+                    FrameTimes::Fps(fps) => c.fps = *fps,
+                    FrameTimes::Seconds(seconds) => {
+                        c.timestamps_s = seconds.as_ptr();
+                        c.num_timestamps = seconds.len();
+                    }
+                }
+                Beside::Frames(c)
+            }
+            Part::Embeddings(_, shape) => {
+                let mut c = Box::new(sys::rserve_embeddings::init());
+                c.dtype = shape.dtype as i32;
+                (c.rows, c.width) = (shape.rows, shape.width);
+                (c.grid_t, c.grid_h, c.grid_w) = (shape.grid_t, shape.grid_h, shape.grid_w);
+                c.seconds_per_grid = shape.seconds_per_grid;
+                Beside::Embeddings(c)
+            }
+            Part::Video(_, fps) => {
+                let mut c = Box::new(sys::rserve_frames::init());
+                c.fps = *fps;
+                Beside::Frames(c)
+            }
+            _ => Beside::Nothing,
+        }
+    }
+
+    /// `beside` must outlive what is returned.
+    fn lower(&self, lend: bool, beside: &Beside) -> sys::rserve_part {
         let (data, count, r#type) = match self {
             Part::Tokens(tokens) => (tokens.as_ptr().cast(), tokens.len(), sys::RSERVE_PART_TOKENS),
             Part::Text(r#type, text) => (text.as_ptr().cast(), text.len(), *r#type),
@@ -285,6 +418,18 @@ impl<'a> Part<'a> {
                 let bytes = bytes.as_slice();
                 (bytes.as_ptr().cast(), bytes.len(), sys::RSERVE_PART_PIXELS)
             }
+            Part::Frames(bytes, _) => {
+                let bytes = bytes.as_slice();
+                (bytes.as_ptr().cast(), bytes.len(), sys::RSERVE_PART_FRAMES)
+            }
+            Part::Embeddings(bytes, _) => {
+                let bytes = bytes.as_slice();
+                (bytes.as_ptr().cast(), bytes.len(), sys::RSERVE_PART_EMBEDDINGS)
+            }
+            Part::Video(bytes, _) => {
+                let bytes = bytes.as_slice();
+                (bytes.as_ptr().cast(), bytes.len(), sys::RSERVE_PART_VIDEO)
+            }
         };
         let borrow = match self.picture() {
             Some(Bytes::Shared(_)) => true,
@@ -294,6 +439,9 @@ impl<'a> Part<'a> {
         let (layout, width, height, row_stride_bytes) = match self {
             Part::Pixels { layout, width, height, row_stride_bytes, .. } => {
                 (*layout, *width, *height, *row_stride_bytes)
+            }
+            Part::Frames(_, frames) => {
+                (frames.layout, frames.width, frames.height, frames.row_stride_bytes)
             }
             _ => (Layout::default(), 0, 0, 0),
         };
@@ -307,6 +455,14 @@ impl<'a> Part<'a> {
             row_stride_bytes,
             layout: layout as i32,
             reserved: 0,
+            frames: match beside {
+                Beside::Frames(frames) => &**frames,
+                _ => std::ptr::null(),
+            },
+            embeddings: match beside {
+                Beside::Embeddings(embeddings) => &**embeddings,
+                _ => std::ptr::null(),
+            },
         }
     }
 }

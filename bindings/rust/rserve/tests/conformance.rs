@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rserve::{Code, Config, Engine, Error, EventKind, Events, Layout, Plan, Request, Scheme};
+use rserve::{
+    Code, Config, Embeddings, Engine, Error, EventKind, Events, FrameTimes, Frames, Layout, Plan,
+    Request, Scheme,
+};
 
 mod common;
 use common::{answer, config, long_request, picture, pixels, prompt, Order, PROMPTS};
@@ -68,6 +71,53 @@ fn gray_and_opaque_pixels_are_those_of_the_same_rgb_picture_at_any_stride() {
     assert_eq!(logits(Layout::Rgba8, &rgba, 0), want);
     assert_eq!(logits(Layout::Gray8, &gray, 0), want);
     assert_eq!(logits(Layout::Gray8, &gapped, 64), want);
+}
+
+#[test]
+fn frames_and_embeddings_are_taken_and_what_comes_again_is_cached() {
+    let (engine, mut events) = create(Config { embedding_cache_bytes: 1 << 20, ..config() });
+    let mut run = |request: Request<'_>| {
+        let id = engine.submit(&request.keep_logits().keep_embeddings())?;
+        assert!(!events.iter().last().unwrap().unwrap().more);
+        let detail = engine.detail(id)?;
+        Ok::<_, Error>((detail.logits().to_vec(), detail.embeddings().to_vec()))
+    };
+    let video: Vec<u8> = (0..4 * 56 * 56).map(|i| (i * 7 % 251) as u8).collect();
+    let frames = |times| Frames {
+        layout: Layout::Gray8,
+        width: 56,
+        height: 56,
+        row_stride_bytes: 0,
+        num_frames: 4,
+        frame_stride_bytes: 0,
+        times,
+    };
+    let by_rate = run(Request::new().frames(&video, frames(FrameTimes::Fps(1.0)))).unwrap();
+    let seconds = || FrameTimes::Seconds(vec![0.0, 1.0, 2.0, 3.0].into());
+    assert_eq!(run(Request::new().frames(&video, frames(seconds()))).unwrap(), by_rate);
+    run(Request::new().frames(&video, frames(seconds())).cache_salt("another tenant")).unwrap();
+    let stats = engine.stats().unwrap();
+    assert_eq!((stats.cache_hits, stats.cache_misses), (2, 4));
+    let rate = frames(FrameTimes::Fps(0.0));
+    assert_eq!(run(Request::new().frames(&video, rate)).unwrap_err().code(), Code::InvalidArgument);
+
+    // A picture's own embeddings give its logits.
+    let picture =
+        run(Request::new().pixels_in(Layout::Gray8, &video[..56 * 56], 56, 56, 0)).unwrap();
+    let rows: Vec<u8> = picture.1.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let info = engine.model_info().unwrap();
+    let grid = 56 / (info.patch_size * info.merge_size);
+    let shape = Embeddings {
+        rows: i64::from(grid * grid),
+        width: i64::from(info.hidden_size),
+        grid_h: grid,
+        grid_w: grid,
+        ..Embeddings::default()
+    };
+    assert_eq!(run(Request::new().embeddings(&rows, shape)).unwrap().0, picture.0);
+    let odd = Embeddings { grid_w: grid + 1, ..shape };
+    let refused = run(Request::new().embeddings(&rows, odd)).unwrap_err();
+    assert!(refused.to_string().contains("grid"), "{refused}");
 }
 
 #[test]
