@@ -227,10 +227,12 @@ absl::Status Eval(const EvalFlags& flags, const std::vector<EngineCase>& cases) 
   if (flags.limit > 0 && static_cast<size_t>(flags.limit) < prompts->size()) {
     prompts->resize(static_cast<size_t>(flags.limit));
   }
+  const absl::StatusOr<model::ModelFolder> spec = model::OpenModelSpec(flags.model);
+  if (!spec.ok()) return spec.status();
   std::vector<LoadedChat> chats;
   std::vector<ModelRequest> requests;
   for (const EvalPrompt& prompt : *prompts) {
-    absl::StatusOr<LoadedChat> chat = LoadQuestion(prompt.pictures, prompt.question, true);
+    absl::StatusOr<LoadedChat> chat = LoadQuestion(prompt.pictures, prompt.question, true, *spec);
     if (!chat.ok()) {
       return absl::Status(chat.status().code(),
                           absl::StrCat("prompt ", prompt.id, ": ", chat.status().message()));

@@ -121,7 +121,7 @@ absl::Status ReadHeaders(LoadedChat* loaded, int64_t max_pixels,
 }
 
 absl::Status PrintPlan(const InspectFlags& flags, const model::ModelFolder& spec) {
-  absl::StatusOr<LoadedChat> loaded = LoadPrompt(flags.prompt);
+  absl::StatusOr<LoadedChat> loaded = LoadPrompt(flags.prompt, spec);
   if (!loaded.ok()) return loaded.status();
   std::vector<media::ImageHeader> headers;
   if (absl::Status status = ReadHeaders(&*loaded, flags.max_image_pixels, &headers); !status.ok()) {

@@ -53,6 +53,10 @@ struct RunFlags {
 void Declare(OptionTable* table, RunFlags* flags) {
   table->Positional("MODEL", &flags->model, "the model's folder");
   AddPromptFlags(table, &flags->prompt);
+  table->Strings(
+      "video", "FILE", &flags->prompt.videos,
+      "an animated GIF as a video, of which two frames a second are taken; several stand "
+      "in their order behind the pictures");
   table->Section("Answer");
   table->Real("temperature", "T", 0, 100, &flags->temperature, "0: the most probable token");
   table->Real("top-p", "P", 1e-6, 1, &flags->top_p,
@@ -98,7 +102,9 @@ TracedRequest Traced(const RequestDetail& detail) {
   TracedRequest traced;
   for (size_t item = 0; item < detail.items.size(); ++item) {
     traced.item_begin.push_back(detail.items[item].token_begin);
-    traced.unit_item.push_back(static_cast<int32_t>(item));
+    // A video has a unit for each temporal patch.
+    traced.unit_item.insert(traced.unit_item.end(), static_cast<size_t>(detail.items[item].grid_t),
+                            static_cast<int32_t>(item));
   }
   return traced;
 }
@@ -134,7 +140,9 @@ absl::Status Report(const RunFlags& flags, const std::vector<WorkerSpec>& worker
 }
 
 absl::Status Run(const RunFlags& flags, ModelEngineOptions options) {
-  const absl::StatusOr<LoadedChat> loaded = LoadPrompt(flags.prompt);
+  const absl::StatusOr<model::ModelFolder> spec = model::OpenModelSpec(flags.model);
+  if (!spec.ok()) return spec.status();
+  const absl::StatusOr<LoadedChat> loaded = LoadPrompt(flags.prompt, *spec);
   if (!loaded.ok()) return loaded.status();
   std::vector<ModelRequest> requests = {ToRequest(*loaded)};
   ModelRequest& request = requests.front();
@@ -169,6 +177,7 @@ int RunCommand(Args args) {
   if (const std::optional<int> code = ParseOrHelp(kText, &table, args)) return *code;
   if (absl::Status status = CheckPromptFlags(flags.prompt); !status.ok()) return FailUsage(status);
   std::vector<std::string> inputs = flags.prompt.images;
+  inputs.insert(inputs.end(), flags.prompt.videos.begin(), flags.prompt.videos.end());
   if (!flags.prompt.chat.empty()) inputs.push_back(flags.prompt.chat);
   if (absl::Status status =
           CheckOutputs({flags.trace, flags.dump_logits, flags.dump_embeddings}, inputs);

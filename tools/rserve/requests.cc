@@ -21,18 +21,21 @@ absl::StatusOr<SharedBytes> ReadShared(const std::string& path) {
   return std::make_shared<const std::vector<uint8_t>>(*std::move(bytes));
 }
 
-// Renders the messages and puts the pictures in prompt order.
+// Renders the messages and puts the pictures in prompt order. Files from `first_video` on are
+// videos.
 absl::StatusOr<LoadedChat> Render(absl::Span<const model::ChatMessage> messages,
                                   const std::vector<SharedBytes>& files,
-                                  const std::vector<std::string>& names, bool number_pictures) {
+                                  const std::vector<std::string>& names, bool number_pictures,
+                                  const model::ModelFolder& spec, size_t first_video) {
   absl::StatusOr<model::RenderedChat> chat =
-      model::RenderChat(messages, {.add_vision_id = number_pictures});
+      spec.chat.Render(messages, {.add_vision_id = number_pictures}, *spec.tokenizer);
   if (!chat.ok()) return chat.status();
   LoadedChat loaded;
   loaded.chat = *std::move(chat);
   for (const int32_t image : loaded.chat.image_indices) {
     loaded.files.push_back(files[static_cast<size_t>(image)]);
     loaded.names.push_back(names[static_cast<size_t>(image)]);
+    loaded.videos.push_back(static_cast<size_t>(image) >= first_video);
   }
   return loaded;
 }
@@ -52,7 +55,7 @@ absl::StatusOr<model::ParsedChat> ReadChat(const std::string& path) {
 }
 
 absl::StatusOr<LoadedChat> LoadParsedChat(const std::string& path, const model::ParsedChat& chat,
-                                          bool number_pictures) {
+                                          bool number_pictures, const model::ModelFolder& spec) {
   std::vector<SharedBytes> files;
   std::vector<std::string> names;
   for (const model::ChatImageSource& image : chat.images) {
@@ -68,27 +71,32 @@ absl::StatusOr<LoadedChat> LoadParsedChat(const std::string& path, const model::
     if (!bytes.ok()) return bytes.status();
     files.push_back(*std::move(bytes));
   }
-  return Render(chat.messages, files, names, number_pictures);
+  return Render(chat.messages, files, names, number_pictures, spec, files.size());
 }
 
 }  // namespace
 
 absl::StatusOr<LoadedChat> LoadQuestion(absl::Span<const std::string> picture_files,
-                                        const std::string& question, bool number_pictures) {
+                                        const std::string& question, bool number_pictures,
+                                        const model::ModelFolder& spec,
+                                        absl::Span<const std::string> video_files) {
   std::vector<model::ChatMessage> messages(1);
   model::ChatMessage& message = messages.front();
   message.role = "user";
   std::vector<SharedBytes> files;
   std::vector<std::string> names;
-  for (const std::string& path : picture_files) {
-    absl::StatusOr<SharedBytes> bytes = ReadShared(path);
-    if (!bytes.ok()) return bytes.status();
-    message.content.emplace_back(model::ChatImage{static_cast<int32_t>(files.size())});
-    files.push_back(*std::move(bytes));
-    names.push_back(path);
+  for (const auto& paths : {picture_files, video_files}) {
+    for (const std::string& path : paths) {
+      absl::StatusOr<SharedBytes> bytes = ReadShared(path);
+      if (!bytes.ok()) return bytes.status();
+      const bool video = files.size() >= picture_files.size();
+      message.content.emplace_back(model::ChatImage{static_cast<int32_t>(files.size()), video});
+      files.push_back(*std::move(bytes));
+      names.push_back(path);
+    }
   }
   message.content.emplace_back(model::ChatText{question});
-  return Render(messages, files, names, number_pictures);
+  return Render(messages, files, names, number_pictures, spec, picture_files.size());
 }
 
 ModelRequest ToRequest(const LoadedChat& loaded) {
@@ -102,7 +110,15 @@ ModelRequest ToRequest(const LoadedChat& loaded) {
     } else if (const auto* written = std::get_if<model::TemplatePart>(&part)) {
       request.parts.push_back(TemplateText{written->text});
     } else {
-      request.parts.push_back(EncodedImage{*loaded.files[picture++], /*borrow=*/true});
+      const std::vector<uint8_t>& file = *loaded.files[picture];
+      if (loaded.videos[picture++]) {
+        VideoFile video;
+        video.bytes = file;
+        video.borrow = true;
+        request.parts.push_back(video);
+      } else {
+        request.parts.push_back(EncodedImage{file, /*borrow=*/true});
+      }
     }
   }
   return request;
@@ -144,19 +160,22 @@ absl::Status CheckPromptFlags(const PromptFlags& flags) {
   if (!flags.given()) {
     return absl::InvalidArgumentError("nothing is asked: give --prompt (with --image) or --chat");
   }
-  if (!flags.chat.empty() && (!flags.images.empty() || !flags.prompt.empty())) {
-    return absl::InvalidArgumentError("--chat holds the whole request: no --image or --prompt");
+  if (!flags.chat.empty() &&
+      (!flags.images.empty() || !flags.videos.empty() || !flags.prompt.empty())) {
+    return absl::InvalidArgumentError(
+        "--chat holds the whole request: no --image, --video or --prompt");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<LoadedChat> LoadPrompt(const PromptFlags& flags) {
+absl::StatusOr<LoadedChat> LoadPrompt(const PromptFlags& flags, const model::ModelFolder& spec) {
   if (flags.chat.empty()) {
-    return LoadQuestion(flags.images, flags.prompt, Numbered(flags, flags.images.size()));
+    return LoadQuestion(flags.images, flags.prompt, Numbered(flags, flags.images.size()), spec,
+                        flags.videos);
   }
   const absl::StatusOr<model::ParsedChat> chat = ReadChat(flags.chat);
   if (!chat.ok()) return chat.status();
-  return LoadParsedChat(flags.chat, *chat, Numbered(flags, chat->images.size()));
+  return LoadParsedChat(flags.chat, *chat, Numbered(flags, chat->images.size()), spec);
 }
 
 }  // namespace rserve::tool

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rserve/cc/model_engine.h"
+#include "src/model/model_folder.h"
 #include "src/model/spec/chat_template.h"
 #include "tools/rserve/options.h"
 
@@ -21,12 +22,16 @@ struct LoadedChat {
   model::RenderedChat chat;
   std::vector<std::shared_ptr<const std::vector<uint8_t>>> files;  // in prompt order
   std::vector<std::string> names;                                  // of the files, for messages
+  std::vector<bool> videos;                                        // which of the files are videos
 };
 
-// One user turn: the pictures, then the question. `number_pictures` puts "Picture N: " before each
-// picture (the chat template's add_vision_id).
+// One user turn: the pictures, the videos, then the question. `number_pictures` puts "Picture N: "
+// before each picture (the chat template's add_vision_id). `spec` is the model that is asked, with
+// or without its weights: its chat template is written.
 absl::StatusOr<LoadedChat> LoadQuestion(absl::Span<const std::string> picture_files,
-                                        const std::string& question, bool number_pictures);
+                                        const std::string& question, bool number_pictures,
+                                        const model::ModelFolder& spec,
+                                        absl::Span<const std::string> video_files = {});
 
 // The same as a request. The files are borrowed: `loaded` must outlive the request's terminal
 // event.
@@ -38,11 +43,14 @@ absl::Status NameFile(const absl::Status& status, const LoadedChat& loaded);
 // The options --image, --prompt, --chat and --number-pictures of `run` and `inspect`.
 struct PromptFlags {
   std::vector<std::string> images;
+  std::vector<std::string> videos;  // `run` only
   std::string prompt;
   std::string chat;
   std::string number_pictures = "auto";  // "on", "off"; auto: with two pictures or more
 
-  bool given() const { return !images.empty() || !prompt.empty() || !chat.empty(); }
+  bool given() const {
+    return !images.empty() || !videos.empty() || !prompt.empty() || !chat.empty();
+  }
 };
 void AddPromptFlags(OptionTable* table, PromptFlags* flags);
 
@@ -50,7 +58,7 @@ void AddPromptFlags(OptionTable* table, PromptFlags* flags);
 absl::Status CheckPromptFlags(const PromptFlags& flags);
 // Reads the files. A --chat file holds OpenAI-style messages (see src/model/spec/chat_json.h);
 // picture paths in it are relative to its folder.
-absl::StatusOr<LoadedChat> LoadPrompt(const PromptFlags& flags);
+absl::StatusOr<LoadedChat> LoadPrompt(const PromptFlags& flags, const model::ModelFolder& spec);
 
 }  // namespace rserve::tool
 
