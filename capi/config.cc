@@ -21,6 +21,8 @@ static_assert(RSERVE_SCHEME_RSERVE == static_cast<int>(Scheme::kRserve));
 static_assert(RSERVE_SCHEME_RSERVE_INTRA == static_cast<int>(Scheme::kRserveIntra));
 static_assert(RSERVE_SCHEME_EPD == static_cast<int>(Scheme::kEpd));
 static_assert(RSERVE_SCHEME_COLOCATED == static_cast<int>(Scheme::kColocated));
+static_assert(RSERVE_WEIGHTS_STORED == static_cast<int>(Weights::kStored));
+static_assert(RSERVE_WEIGHTS_INT8 == static_cast<int>(Weights::kInt8));
 static_assert(RSERVE_ENCODE_ALL == kEncodeAll);
 
 template <typename T>
@@ -98,6 +100,11 @@ absl::StatusOr<ModelEngineOptions> ReadConfig(const rserve_engine_config* config
   status.Update(ReadPlacement(c, &options));
   if (!status.ok()) return status;
   ReadBudgets(c, &options);
+  if (c.weights < RSERVE_WEIGHTS_STORED || c.weights > RSERVE_WEIGHTS_INT8) {
+    return UnknownValue("weights", c.weights);
+  }
+  if (c.reserved != 0) return UnknownValue("reserved", c.reserved);
+  options.weights = static_cast<Weights>(c.weights);
   return options;
 }
 

@@ -55,6 +55,14 @@ const (
 	TriggerOnChunk      Trigger = C.RSERVE_TRIGGER_ON_CHUNK
 )
 
+// Weights says how the matrices of the layers and of the vision blocks are held.
+type Weights int32
+
+const (
+	WeightsStored Weights = C.RSERVE_WEIGHTS_STORED // as the checkpoint has them
+	WeightsInt8   Weights = C.RSERVE_WEIGHTS_INT8   // 8 bits: less memory, faster, other logits
+)
+
 // LogRecord is one message of the engine's log.
 type LogRecord struct {
 	Level   int   // 0 debug, 1 info, 2 warning, 3 error
@@ -100,6 +108,7 @@ type Config struct {
 
 	// Embeddings kept for requests that bring the same pictures again; 0: none.
 	EmbeddingCacheBytes int64
+	Weights Weights
 
 	// Log receives the engine's log, from any thread and several at once. It must not call the
 	// engine. A panic in it ends the program.
@@ -184,6 +193,7 @@ func (c *Config) create() (*C.rserve_engine, error) {
 		max_image_pixels:     C.int64_t(c.MaxImagePixels),
 
 		embedding_cache_bytes: C.int64_t(c.EmbeddingCacheBytes),
+		weights:               C.rserve_weights_t(c.Weights),
 	}
 	for _, flag := range []struct {
 		set bool

@@ -208,6 +208,14 @@ enum {
   RSERVE_TRIGGER_ON_CHUNK = 3
 };
 
+/** How the matrices of the layers and of the vision blocks are held. */
+typedef int32_t rserve_weights_t;
+enum {
+  RSERVE_WEIGHTS_STORED = 0, /* as the checkpoint has them */
+  RSERVE_WEIGHTS_INT8 = 1    /* 8 bits, a scale a column; half the memory of 16 bits, faster, and
+                                other logits: measure what it does to your answers */
+};
+
 /** rserve_engine_config::encode_batch_tokens: all pictures of a request in one batch. */
 #define RSERVE_ENCODE_ALL INT64_MAX
 
@@ -268,12 +276,14 @@ typedef struct rserve_engine_config {
   /* Embeddings kept for requests that bring the same pictures again; equal pictures of open
      requests are then encoded once. 0: none are, every picture is encoded */
   int64_t embedding_cache_bytes;
+  rserve_weights_t weights;
+  uint32_t reserved; /* 0 */
 } rserve_engine_config;
 
 #define RSERVE_ENGINE_CONFIG_INIT                                                                 \
   {                                                                                               \
     sizeof(rserve_engine_config), RSERVE_SCHEME_RSERVE, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0              \
+        0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0        \
   }
 
 /** The number of a scheme's name ("rserve", "rserve_intra", "epd", "colocated").

@@ -10,7 +10,7 @@
 
 namespace rserve::kernels::RSERVE_ISA {
 
-static_assert(kLeftStride == kAttentionLeftStride && kMaxHeadDim <= kBlockK);
+static_assert(kLeftStride == kAttentionLeftStride && kMaxHeadDim <= kLeftStride);
 
 inline constexpr int kAttentionBlockRows = kMr * 14;
 // Vectors in 16 columns, the unit that keys and head dimensions are padded to.
@@ -21,16 +21,15 @@ inline int64_t Pad16(int64_t n) { return (n + 15) / 16 * 16; }
 // c[rows][columns] (+)= a * b over columns, a multiple of 16.
 inline void MultiplyColumns(int rows, int64_t columns, int64_t k, const float* a, const float* b,
                             int64_t b_stride, float* c, int64_t c_stride, bool first) {
-  const MicroFn<LoadF32> wide = PickMicro<kNv, LoadF32>(rows);
-  const MicroFn<LoadF32> narrow = PickMicro<kNv16, LoadF32>(rows);
+  const MicroFn<F32Steps> wide = PickMicro<kNv, F32Steps>(rows);
+  const MicroFn<F32Steps> narrow = PickMicro<kNv16, F32Steps>(rows);
   int64_t j = 0;
-  for (; j + kNr <= columns; j += kNr) wide(k, a, b + j, b_stride, c + j, c_stride, first);
+  for (; j + kNr <= columns; j += kNr) wide(k, a, b + j, b_stride, c + j, c_stride, first, {a, 0});
   for (; j < columns; j += kNv16 * kLanes) {
-    narrow(k, a, b + j, b_stride, c + j, c_stride, first);
+    narrow(k, a, b + j, b_stride, c + j, c_stride, first, {a, 0});
   }
 }
 
-typedef float V4 __attribute__((vector_size(16)));
 typedef float V4Unaligned __attribute__((vector_size(16), aligned(4), may_alias));
 inline V4 Load4(const float* p) { return *reinterpret_cast<const V4Unaligned*>(p); }
 inline void Store4(float* p, V4 v) { *reinterpret_cast<V4Unaligned*>(p) = v; }
@@ -62,12 +61,6 @@ inline void TransposeKeys(const float* k, int64_t stride, int64_t n, int64_t hea
   for (; j < n; ++j) {
     for (int64_t d = 0; d < head_dim; ++d) keys[d * kAttentionKeyStride + j] = k[j * stride + d];
   }
-}
-
-inline void CopyFloats(float* to, const float* from, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) Store(to + i, Load(from + i));
-  for (; i < count; ++i) to[i] = from[i];
 }
 
 // Brings keys [begin, begin + n) and their values into the tile, padded with zeros.
@@ -111,10 +104,7 @@ inline void SoftmaxTile(float* scores, int64_t n, float* maximum, float* total, 
   for (int64_t j = n; j < padded; ++j) scores[j] = -__builtin_inff();
   V best = Load(scores);
   for (int64_t j = kLanes; j < padded; j += kLanes) best = ClampLow(Load(scores + j), best);
-  float lanes[kLanes];
-  Store(lanes, best);
-  float next = *maximum;
-  for (float lane : lanes) next = lane > next ? lane : next;
+  const float next = Larger::Of(*maximum, LargestLane(best));
   Sum16 sum;
   const V shift = Splat(next);
   for (int64_t j = 0; j < padded; j += 16) {
@@ -124,14 +114,14 @@ inline void SoftmaxTile(float* scores, int64_t n, float* maximum, float* total, 
       sum.part[i] += p;
     }
   }
-  float decay[kLanes];
-  Store(decay, Exp(Splat(*maximum - next)));
-  *total = *total * decay[0] + sum.Total();
-  *maximum = next;
-  // Multiplying by 1 changes nothing, so leaving it out does not either.
-  if (decay[0] != 1.0f) {
-    for (int64_t d = 0; d < padded_dim; d += kLanes) Store(sums + d, Load(sums + d) * decay[0]);
+  if (next == *maximum) {
+    *total += sum.Total();  // what was before decays by e^0, exactly 1
+    return;
   }
+  const float decay = Exp(Splat(*maximum - next))[0];
+  *total = *total * decay + sum.Total();
+  *maximum = next;
+  for (int64_t d = 0; d < padded_dim; d += kLanes) Store(sums + d, Load(sums + d) * decay);
 }
 
 inline void Attend(const AttentionRows& rows, float* scratch) {
@@ -155,7 +145,7 @@ inline void Attend(const AttentionRows& rows, float* scratch) {
 
   const int64_t most = rows.limit + (rows.queries - 1) * rows.limit_step;
   int height = 0, taller = 0;
-  const int tiles = CutRows(count, &height, &taller);
+  const int tiles = CutRows(count, kMr, &height, &taller);
   for (int64_t begin = 0; begin < most; begin += kKeyTile) {
     const int64_t tile_keys = most - begin < kKeyTile ? most - begin : kKeyTile;
     GatherTile(rows, layout, begin, tile_keys, keys, values);

@@ -38,9 +38,14 @@ const KernelTable* TableFor(Isa isa) {
         return &avx512::kTable;
       }
       return nullptr;
+    case Isa::kAvx512Vnni:
+      return TableFor(Isa::kAvx512) != nullptr && __builtin_cpu_supports("avx512vnni")
+                 ? &avx512::kVnniTable
+                 : nullptr;
 #else
     case Isa::kAvx2:
     case Isa::kAvx512:
+    case Isa::kAvx512Vnni:
       return nullptr;
 #endif
   }
@@ -48,7 +53,7 @@ const KernelTable* TableFor(Isa isa) {
 }
 
 const KernelTable& BestIsa() {
-  for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
+  for (Isa isa : {Isa::kAvx512Vnni, Isa::kAvx512, Isa::kAvx2}) {
     if (const KernelTable* table = TableFor(isa)) return *table;
   }
   return generic::kTable;

@@ -16,7 +16,15 @@ extern const KernelTable kTable;
 }
 namespace avx512 {
 extern const KernelTable kTable;
-}
+extern const KernelTable kVnniTable;
+}  // namespace avx512
+// The int8 product with VNNI, for avx512::kVnniTable.
+namespace avx512_vnni {
+void Int8Tile(const GemmArgs& args, const GemmRange& range, float* scratch);
+void QuantizeForVnni(const GemmArgs& args, int64_t row_begin, int64_t row_end, int32_t* words,
+                     float* scales);
+inline constexpr int kOffset = 128;
+}  // namespace avx512_vnni
 #endif
 
 }  // namespace rserve::kernels

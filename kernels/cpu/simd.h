@@ -53,6 +53,12 @@ inline void StorePart(float* p, V v, int64_t n) {
   for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
+inline void CopyFloats(float* to, const float* from, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) Store(to + i, Load(from + i));
+  for (; i < count; ++i) to[i] = from[i];
+}
+
 // a * b + c, rounded once where the machine can.
 inline V Fma(V a, V b, V c) {
 #if RSERVE_SIMD_LANES == 16
@@ -93,6 +99,38 @@ inline V WidenF16(const uint16_t* p) {
 #endif
 }
 
+typedef float V4 __attribute__((vector_size(16)));
+
+struct Add {
+  template <class T>
+  static T Of(T a, T b) {
+    return a + b;
+  }
+};
+struct Larger {
+  template <class T>
+  static T Of(T a, T b) {
+    return a < b ? b : a;
+  }
+};
+
+// Folds a vector to 4 lanes: lanes 8 apart are combined, then lanes 4 apart.
+template <class Op>
+V4 FoldTo4(V v) {
+#if RSERVE_SIMD_LANES == 4
+  return v;
+#else
+#if RSERVE_SIMD_LANES == 16
+  const auto half = Op::Of(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                           __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+#else
+  const V half = v;
+#endif
+  return Op::Of(__builtin_shufflevector(half, half, 0, 1, 2, 3),
+                __builtin_shufflevector(half, half, 4, 5, 6, 7));
+#endif
+}
+
 // A running sum over a row in 16 lanes, whatever the native width.
 struct Sum16 {
   static constexpr int kParts = 16 / kLanes;
@@ -100,14 +138,19 @@ struct Sum16 {
 
   // One fixed tree: lanes 8 apart, then 4, 2, 1.
   float Total() const {
-    float lanes[16];
-    for (int i = 0; i < kParts; ++i) Store(lanes + i * kLanes, part[i]);
-    for (int step = 8; step > 0; step /= 2) {
-      for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
-    }
-    return lanes[0];
+    V sum = part[0];
+    if constexpr (kParts == 2) sum = part[0] + part[1];
+    if constexpr (kParts == 4) sum = (part[0] + part[2]) + (part[1] + part[3]);
+    const V4 four = FoldTo4<Add>(sum);
+    return (four[0] + four[2]) + (four[1] + four[3]);
   }
 };
+
+// The largest lane. What a NaN lane does is not said.
+inline float LargestLane(V v) {
+  const V4 four = FoldTo4<Larger>(v);
+  return Larger::Of(Larger::Of(four[0], four[2]), Larger::Of(four[1], four[3]));
+}
 
 // e^x, about 1 ulp; 0 below -87.3 (no subnormal results), infinite above 88.37; NaN stays.
 inline V Exp(V x) {

@@ -9,6 +9,12 @@
 // height, the tiling nor the thread count enters, so a row's result does not depend on its
 // neighbours. (x86 without FMA: the same chain with two roundings a step.)
 //
+// Int8. A column's weights are w[n][k] = scale_w[n] * qw, scale_w = largest |w| / 127; a row's
+// numbers are quantised as they come, by themselves: qx = round(x / scale_x), ties to even,
+// scale_x = largest |x| / 127. The sum over k of qx * qw is an exact integer, so its order does not
+// matter, and y = float(sum) * scale_w * scale_x, then bias and so on. All instruction sets give
+// the same integers. A row with an infinity or a NaN gives NaNs.
+//
 // Why our own kernel and not a BLAS: BLIS happens to be batch-invariant, but no library promises
 // its order of summation; libraries pack the weights again on every call, which costs most where
 // prefill chunks are small; and none reads half-width weights with f32 arithmetic.
@@ -22,9 +28,14 @@
 
 namespace rserve::kernels {
 
-// How a weight is stored; the values equal those of model::DType.
-enum class WeightType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2 };
+// How a weight is stored; the first values equal those of model::DType.
+enum class WeightType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kInt8 = 3 };
 int64_t WeightTypeSize(WeightType type);  // bytes of one element
+
+// Longest row of an int8 weight: no sum can leave 32 bits.
+inline constexpr int64_t kMaxInt8K = 65536;
+// Words of 4 bytes that a quantised row takes.
+constexpr int64_t Int8Words(int64_t k) { return (k + 3) / 4; }
 
 // A packed weight; does not own `data`. Made for one instruction set (its `nr`).
 struct PackedWeight {
@@ -51,8 +62,27 @@ void PackPanel(const KernelTable& isa, WeightType type, int64_t k, int64_t panel
 int64_t PanelColumn(const KernelTable& isa, int64_t n, bool paired, int64_t panel, int slot,
                     bool* second);
 
-// Widens the checkpoint row that became output column `column` back out of an unpaired weight.
+// The same for int8: quantises rows of `source` (f32, f16, bf16). `scratch`: 2 * k floats.
+void PackInt8Panel(const KernelTable& isa, WeightType source, int64_t k, int64_t panels,
+                   int64_t panel, const void* const* rows, float* scratch, void* out);
+
+// What follows the panels of an int8 weight, by column of the panels: scales, and what a sum of the
+// kernel's needs to become the exact one (int32 in floats' places).
+struct Int8Columns {
+  const float* scales = nullptr;
+  const float* corrections = nullptr;
+};
+Int8Columns ColumnsOf(const PackedWeight& weight, int nr);
+
+// Widens the checkpoint row that became output column `column` back out of an unpaired weight
+// that is not int8.
 void UnpackRow(const KernelTable& isa, const PackedWeight& weight, int64_t column, float* out);
+
+// Rows of x, quantised for an int8 weight: [m][Int8Words(k)] and [m].
+struct Int8Rows {
+  const int32_t* words = nullptr;
+  const float* scales = nullptr;
+};
 
 enum class Activation : int32_t { kNone = 0, kGelu = 1, kSwiglu = 2 };
 
@@ -63,6 +93,7 @@ struct GemmArgs {
   const float* x = nullptr;
   int64_t x_stride = 0;
   const float* const* x_rows = nullptr;
+  Int8Rows int8_rows;  // for int8 weights: what QuantizeRows made of x
   // Rows of y in the same way. y may be `residual`; it must not overlap x otherwise.
   float* y = nullptr;
   int64_t y_stride = 0;
@@ -73,6 +104,10 @@ struct GemmArgs {
   // kSwiglu: silu(gate) * up, for paired weights only.
   Activation activation = Activation::kNone;
 };
+
+// Quantises rows [row_begin, row_end) of args.x for its int8 weight.
+void QuantizeRows(const KernelTable& isa, const GemmArgs& args, int64_t row_begin, int64_t row_end,
+                  int32_t* words, float* scales);
 
 // How a product is cut into tiles that may run in parallel, in any order.
 struct GemmTiling {

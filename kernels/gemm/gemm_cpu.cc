@@ -26,14 +26,18 @@ constexpr int64_t kPackBlock = 256;
 
 }  // namespace
 
-int64_t WeightTypeSize(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
+int64_t WeightTypeSize(WeightType type) {
+  return type == WeightType::kF32 ? 4 : (type == WeightType::kInt8 ? 1 : 2);
+}
 
 int64_t PackedPanels(const KernelTable& isa, int64_t n, bool paired) {
   return CeilDiv(n, paired ? isa.nr / 2 : isa.nr);
 }
 
 int64_t PackedBytes(const KernelTable& isa, WeightType type, int64_t n, int64_t k, bool paired) {
-  return PackedPanels(isa, n, paired) * isa.nr * k * WeightTypeSize(type);
+  const int64_t columns = PackedPanels(isa, n, paired) * isa.nr;
+  if (type == WeightType::kInt8) return columns * (Int8Words(k) + 2) * 4;
+  return columns * k * WeightTypeSize(type);
 }
 
 void PackPanel(const KernelTable& isa, WeightType type, int64_t k, int64_t panel,
@@ -54,6 +58,49 @@ void PackPanel(const KernelTable& isa, WeightType type, int64_t k, int64_t panel
       PackTyped(isa.nr, count, block_rows, reinterpret_cast<uint16_t*>(block));
     }
   }
+}
+
+void PackInt8Panel(const KernelTable& isa, WeightType source, int64_t k, int64_t panels,
+                   int64_t panel, const void* const* rows, float* scratch, void* out) {
+  const int64_t words = Int8Words(k);
+  auto* first = static_cast<uint8_t*>(out);
+  uint8_t* base = first + panel * words * isa.nr * 4;
+  auto* scales = reinterpret_cast<float*>(first + panels * words * isa.nr * 4) + panel * isa.nr;
+  auto* corrections =
+      reinterpret_cast<int32_t*>(scales - panel * isa.nr + panels * isa.nr) + panel * isa.nr;
+  float* row = scratch;
+  auto* q = reinterpret_cast<uint8_t*>(scratch + k);
+  for (int slot = 0; slot < isa.nr; ++slot) {
+    if (rows[slot] == nullptr) {
+      std::memset(row, 0, static_cast<size_t>(k) * sizeof(float));
+    } else if (source == WeightType::kF32) {
+      std::memcpy(row, rows[slot], static_cast<size_t>(k) * sizeof(float));
+    } else {
+      // Checkpoints promise no alignment.
+      auto* halves = reinterpret_cast<uint16_t*>(q);
+      std::memcpy(halves, rows[slot], static_cast<size_t>(k) * sizeof(uint16_t));
+      isa.widen(source, halves, k, row);
+    }
+    isa.quantize_row(row, k, 0, scales + slot, q);
+    int32_t sum = 0;
+    for (int64_t i = 0; i < k; ++i) sum += static_cast<int8_t>(q[i]);
+    corrections[slot] = -isa.int8_offset * sum;
+    for (int64_t word = 0; word < words; ++word) {
+      std::memcpy(base + (word * isa.nr + slot) * 4, q + word * 4, 4);
+    }
+  }
+}
+
+Int8Columns ColumnsOf(const PackedWeight& weight, int nr) {
+  const int64_t width = weight.paired ? nr / 2 : nr;
+  const int64_t columns = CeilDiv(weight.n, width) * nr;
+  const auto* scales = static_cast<const float*>(weight.data) + columns * Int8Words(weight.k);
+  return {scales, scales + columns};
+}
+
+void QuantizeRows(const KernelTable& isa, const GemmArgs& args, int64_t row_begin, int64_t row_end,
+                  int32_t* words, float* scales) {
+  isa.quantize_rows(args, row_begin, row_end, words, scales);
 }
 
 int64_t PanelColumn(const KernelTable& isa, int64_t n, bool paired, int64_t panel, int slot,
@@ -110,7 +157,11 @@ void GemmTile(const KernelTable& isa, const GemmArgs& args, const GemmTiling& ti
   range.row_end = std::min(args.m, range.row_begin + tiling.block_rows);
   range.panel_begin = group * tiling.group_panels;
   range.panel_end = std::min(panels, range.panel_begin + tiling.group_panels);
-  isa.gemm_tile(args, range, scratch);
+  if (args.weight.type == WeightType::kInt8) {
+    isa.gemm_int8_tile(args, range, scratch);
+  } else {
+    isa.gemm_tile(args, range, scratch);
+  }
 }
 
 int64_t GemmScratchFloats(const KernelTable& isa) { return isa.gemm_scratch_floats; }

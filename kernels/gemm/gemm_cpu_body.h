@@ -2,8 +2,12 @@
 //
 // A tile of up to kBlockRows x kGroupPanels panels goes: for each block of kBlockK, copy the rows
 // of x to a fixed stride (so that the micro-kernel addresses all of them off one base register),
-// then for each panel run the micro-kernel over register tiles, accumulating in `c`. Where several
+// then for each panel run the micro-kernel over register tiles, accumulating in `c`. The panel's
+// block stays in the first-level cache meanwhile, the rows' copy in the second. Where several
 // register tiles follow, a half-width panel block is widened once into the first-level cache.
+//
+// Int8 goes the same way in words of 4 bytes, which hold 4 neighbouring k of a row or a column: a
+// step is 4 products into an int32 sum instead of one fused multiply-add.
 
 #ifndef RSERVE_KERNELS_GEMM_GEMM_CPU_BODY_H_
 #define RSERVE_KERNELS_GEMM_GEMM_CPU_BODY_H_
@@ -24,98 +28,128 @@ inline constexpr int kMr = 6;  // 12 sums, 2 weights, 1 broadcast: 15 of 16 regi
 inline constexpr int kNv = 2;
 #endif
 inline constexpr int kNr = kNv * kLanes;
-inline constexpr int64_t kBlockK = 256;
+// A panel's block takes 24 KB on AVX-512, where kNr is 32, else 16 KB: with the rows of a register
+// tile it fits the first-level cache.
+inline constexpr int64_t kBlockK = kNr == 32 ? 192 : 256;
 // Row stride of every left operand. 17 cache lines: rows do not fall on the same cache sets.
-inline constexpr int64_t kLeftStride = kBlockK + 16;
-inline constexpr int64_t kBlockRows = kMr * (144 / kMr);
+inline constexpr int64_t kLeftStride = 272;
+inline constexpr int64_t kBlockRows = kLanes == 16 ? kMr * 19 : kMr * 24;
 inline constexpr int64_t kGroupPanels = 512 / kNr;
 
-struct LoadF32 {
-  using T = float;
-  static V At(const T* p) { return Load(p); }
+// How weights are stored, and what a step of the sums is. kRows: most rows of a register tile.
+struct F32Steps {
+  using Stored = float;
+  using Sum = V;
+  using Left = V;
+  static constexpr int kRows = kMr;
+  static V Weight(const Stored* p) { return Load(p); }
+  static V Broadcast(const float* x) { return Splat(*x); }
+  static V Step(V x, V w, V sum) { return Fma(x, w, sum); }
 };
-struct LoadBf16 {
-  using T = uint16_t;
-  static V At(const T* p) { return WidenBf16(p); }
+struct Bf16Steps : F32Steps {
+  using Stored = uint16_t;
+  static V Weight(const Stored* p) { return WidenBf16(p); }
 };
-struct LoadF16 {
-  using T = uint16_t;
-  static V At(const T* p) { return WidenF16(p); }
+struct F16Steps : F32Steps {
+  using Stored = uint16_t;
+  static V Weight(const Stored* p) { return WidenF16(p); }
 };
 
-// c[r][j] = (first ? 0 : c[r][j]) then fma(a[r][i], b[i][j], .) for i = 0 .. k-1, for R rows and
-// N vectors of columns. Row stride of a: kLeftStride.
-template <int R, int N, class L>
-void Micro(int64_t k, const float* a, const typename L::T* b, int64_t b_stride, float* c,
-           int64_t c_stride, bool first) {
-  V sum[R][N];
+template <class Sum>
+Sum LoadSum(const float* p) {
+  return reinterpret_cast<Sum>(Load(p));
+}
+
+// One step of all R x N sums.
+template <int R, int N, class S>
+[[gnu::always_inline]] inline void StepAll(const float* a, const typename S::Stored* b,
+                                           typename S::Sum (&sum)[R][N]) {
+  typename S::Sum w[N];
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n) w[n] = S::Weight(b + n * kLanes);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    const typename S::Left x = S::Broadcast(a + r * kLeftStride);
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) sum[r][n] = S::Step(x, w[n], sum[r][n]);
+  }
+}
+
+// Memory that will be wanted: a line of 64 bytes is asked for every kAheadSteps steps.
+struct Ahead {
+  const void* from = nullptr;
+  int64_t step = 0;  // bytes from one line to the next; 0: the same line again, for nothing
+};
+inline constexpr int kAheadSteps = 4;
+
+// c[r][j] = (first ? 0 : c[r][j]), then one step a time with a[r][i] and b[i][j] for
+// i = 0 .. k-1, for R rows and N vectors of columns. Row stride of a: kLeftStride.
+template <int R, int N, class S>
+void Micro(int64_t k, const float* a, const typename S::Stored* b, int64_t b_stride, float* c,
+           int64_t c_stride, bool first, Ahead ahead) {
+  typename S::Sum sum[R][N];
   if (first) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) sum[r][n] = V{};
+      for (int n = 0; n < N; ++n) sum[r][n] = typename S::Sum{};
     }
   } else {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) sum[r][n] = Load(c + r * c_stride + n * kLanes);
+      for (int n = 0; n < N; ++n) {
+        sum[r][n] = LoadSum<typename S::Sum>(c + r * c_stride + n * kLanes);
+      }
     }
   }
-  for (int64_t i = 0; i < k; ++i) {
-    V w[N];
+  const char* line = static_cast<const char*>(ahead.from);
+  int64_t i = 0;
+  for (; i + kAheadSteps <= k; i += kAheadSteps) {
+    __builtin_prefetch(line, 0, 2);
+    line += ahead.step;
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) w[n] = L::At(b + n * kLanes);
-    b += b_stride;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const V x = Splat(a[r * kLeftStride + i]);
-#pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) sum[r][n] = Fma(x, w[n], sum[r][n]);
+    for (int u = 0; u < kAheadSteps; ++u) {
+      StepAll<R, N, S>(a + u, b, sum);
+      b += b_stride;
     }
+    a += kAheadSteps;
+  }
+  for (; i < k; ++i) {
+    StepAll<R, N, S>(a, b, sum);
+    a += 1;
+    b += b_stride;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) Store(c + r * c_stride + n * kLanes, sum[r][n]);
+    for (int n = 0; n < N; ++n) {
+      Store(c + r * c_stride + n * kLanes, reinterpret_cast<V>(sum[r][n]));
+    }
   }
 }
 
-template <class L>
-using MicroFn = void (*)(int64_t, const float*, const typename L::T*, int64_t, float*, int64_t,
-                         bool);
+template <class S>
+using MicroFn = void (*)(int64_t, const float*, const typename S::Stored*, int64_t, float*, int64_t,
+                         bool, Ahead);
 
-// The micro-kernel of `rows` rows (1 .. kMr). Each height is compiled, so no row is padded; an
+// The micro-kernel of `rows` rows (1 .. S::kRows). Each height is compiled, so no row is padded; an
 // output's chain is the same in all of them.
-template <int N, class L, int R = kMr>
-MicroFn<L> PickMicro(int rows) {
+template <int N, class S, int R = S::kRows>
+MicroFn<S> PickMicro(int rows) {
   if constexpr (R > 1) {
-    if (rows < R) return PickMicro<N, L, R - 1>(rows);
+    if (rows < R) return PickMicro<N, S, R - 1>(rows);
   }
-  return &Micro<R, N, L>;
+  return &Micro<R, N, S>;
 }
 
-// Cuts `rows` into ceil(rows / kMr) register tiles of nearly equal height; the first `*taller`
+// Cuts `rows` into ceil(rows / most) register tiles of nearly equal height; the first `*taller`
 // have `*height` + 1 rows, the others `*height`.
-inline int CutRows(int rows, int* height, int* taller) {
-  const int count = (rows + kMr - 1) / kMr;
+inline int CutRows(int rows, int most, int* height, int* taller) {
+  const int count = (rows + most - 1) / most;
   *height = rows / count;
   *taller = rows % count;
   return count;
-}
-
-template <class L>
-void PanelRows(int64_t k, const float* a, int rows, const typename L::T* b, float* c, bool first) {
-  int height = 0, taller = 0;
-  const int count = CutRows(rows, &height, &taller);
-  const MicroFn<L> tall = PickMicro<kNv, L>(taller > 0 ? height + 1 : height);
-  const MicroFn<L> low = PickMicro<kNv, L>(height);
-  for (int i = 0; i < count; ++i) {
-    (i < taller ? tall : low)(k, a, b, kNr, c, kNr, first);
-    const int done = i < taller ? height + 1 : height;
-    a += done * kLeftStride;
-    c += done * kNr;
-  }
 }
 
 inline void Widen(WeightType type, const uint16_t* x, int64_t count, float* y) {
@@ -144,23 +178,34 @@ inline void FinishVector(V value, const float* bias, const float* residual, floa
   }
 }
 
-inline void FinishPanel(const GemmArgs& args, int64_t row_begin, int64_t rows, int64_t panel,
-                        const float* c) {
+// Brings the sums of `rows` rows and one panel to y.
+inline void FinishRows(const GemmArgs& args, int64_t row_begin, int64_t rows, int64_t panel,
+                       const float* c) {
   const bool swiglu = args.activation == Activation::kSwiglu;
   const int64_t width = swiglu ? kNr / 2 : kNr;
   const int64_t begin = panel * width;
   const int64_t columns = args.weight.n - begin < width ? args.weight.n - begin : width;
+  const bool int8 = args.weight.type == WeightType::kInt8;
+  const Int8Columns scaled = int8 ? ColumnsOf(args.weight, kNr) : Int8Columns();
   for (int64_t r = 0; r < rows; ++r, c += kNr) {
     const int64_t row = row_begin + r;
+    const float row_scale = int8 ? args.int8_rows.scales[row] : 0.0f;
+    const auto sum = [&](int64_t j) {
+      const V value = Load(c + j);
+      if (!int8) return value;
+      const int64_t column = panel * kNr + j;
+      const VI exact = AsInt(value) + AsInt(Load(scaled.corrections + column));
+      return __builtin_convertvector(exact, V) * Load(scaled.scales + column) * row_scale;
+    };
     float* y = (args.y_rows != nullptr ? args.y_rows[row] : args.y + row * args.y_stride) + begin;
     const float* residual =
         args.residual != nullptr ? args.residual + row * args.y_stride + begin : nullptr;
     for (int64_t j = 0; j < columns; j += kLanes) {
       const int64_t n = columns - j < kLanes ? columns - j : kLanes;
       const float* bias = args.bias != nullptr ? args.bias + begin + j : nullptr;
-      V value = Load(c + j);
+      V value = sum(j);
       if (swiglu) {
-        V up = Load(c + kNr / 2 + j);
+        V up = sum(kNr / 2 + j);
         if (bias != nullptr) value += LoadPart(bias, n);
         if (args.bias_up != nullptr) up += LoadPart(args.bias_up + begin + j, n);
         value = Silu(value) * up;
@@ -172,46 +217,121 @@ inline void FinishPanel(const GemmArgs& args, int64_t row_begin, int64_t rows, i
   }
 }
 
+// Asks for the places of y that FinishRows will write.
+inline void PrefetchOutput(const GemmArgs& args, int64_t row_begin, int64_t rows, int64_t panel) {
+  const int64_t width = args.activation == Activation::kSwiglu ? kNr / 2 : kNr;
+  for (int64_t row = row_begin; row < row_begin + rows; ++row) {
+    const float* y = args.y_rows != nullptr ? args.y_rows[row] : args.y + row * args.y_stride;
+    for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(y + panel * width + j, 1, 3);
+  }
+}
+
 inline constexpr int64_t kGemmScratchFloats =
     kBlockRows * kLeftStride + kBlockK * kNr + kGroupPanels * kBlockRows * kNr;
 
-inline void GemmTile(const GemmArgs& args, const GemmRange& range, float* scratch) {
-  const int64_t k = args.weight.k;
+// Row `row` of x, in words of 4 bytes: floats, or 4 quantised numbers each.
+inline const float* LeftRow(const GemmArgs& args, int64_t row, int64_t words) {
+  if (args.weight.type == WeightType::kInt8) {
+    return reinterpret_cast<const float*>(args.int8_rows.words) + row * words;
+  }
+  return args.x_rows != nullptr ? args.x_rows[row] : args.x + row * args.x_stride;
+}
+
+// One block of k of one tile.
+struct KBlock {
+  int64_t begin = 0;  // in words, so the others
+  int64_t count = 0;
+  bool first = false, last = false;
+};
+
+// Runs the register tiles of one panel over a block, and brings their sums to y after the last.
+// `next`: the next panel's block of `next_bytes`, asked for as this one is worked on.
+template <class S>
+void PanelRows(const GemmArgs& args, const GemmRange& range, const KBlock& block, int64_t panel,
+               const float* a, const typename S::Stored* b, float* c, const void* next,
+               int64_t next_bytes) {
   const int rows = static_cast<int>(range.row_end - range.row_begin);
+  int height = 0, taller = 0;
+  const int count = CutRows(rows, S::kRows, &height, &taller);
+  const MicroFn<S> tall = PickMicro<kNv, S>(taller > 0 ? height + 1 : height);
+  const MicroFn<S> low = PickMicro<kNv, S>(height);
+  const int64_t tile_bytes = block.count / kAheadSteps * 64;  // that one register tile asks for
+  int64_t row = range.row_begin;
+  for (int i = 0; i < count; ++i) {
+    const int done = i < taller ? height + 1 : height;
+    if (block.last) PrefetchOutput(args, row, done, panel);
+    // One tile alone is memory-bound, and the hardware's prefetching is best left to itself.
+    Ahead ahead{a, 0};
+    if (count > 1 && i * tile_bytes < next_bytes) {
+      ahead = {static_cast<const char*>(next) + i * tile_bytes, 64};
+    }
+    (i < taller ? tall : low)(block.count, a, b, kNr, c, kNr, block.first, ahead);
+    if (block.last) FinishRows(args, row, done, panel, c);
+    a += done * kLeftStride;
+    c += done * kNr;
+    row += done;
+  }
+}
+
+// The part of one panel's product that one block makes. `k`: words of a row.
+template <class S, bool kWiden>
+void PanelBlock(const GemmArgs& args, const GemmRange& range, const KBlock& block, int64_t k,
+                int64_t panel, const float* a, float* widened, float* c) {
+  const auto* b =
+      static_cast<const typename S::Stored*>(args.weight.data) + (panel * k + block.begin) * kNr;
+  const bool more = panel + 1 < range.panel_end;
+  const int64_t next_bytes =
+      more ? block.count * kNr * int64_t{sizeof(typename S::Stored)} : int64_t{0};
+  const void* next = b + (more ? k * kNr : 0);
+  if constexpr (kWiden) {
+    Widen(args.weight.type, b, block.count * kNr, widened);
+    PanelRows<F32Steps>(args, range, block, panel, a, widened, c, next, next_bytes);
+  } else {
+    PanelRows<S>(args, range, block, panel, a, b, c, next, next_bytes);
+  }
+}
+
+using PanelFn = void (*)(const GemmArgs&, const GemmRange&, const KBlock&, int64_t, int64_t,
+                         const float*, float*, float*);
+
+// Rows of x whose part of a block is asked for before it is copied.
+inline constexpr int64_t kCopyAhead = 8;
+
+inline void TileWith(PanelFn panel_block, const GemmArgs& args, const GemmRange& range, int64_t k,
+                     float* scratch) {
   float* a = scratch;
   float* widened = a + kBlockRows * kLeftStride;
   float* c = widened + kBlockK * kNr;
   for (int64_t k_begin = 0; k_begin < k; k_begin += kBlockK) {
-    const int64_t count = k - k_begin < kBlockK ? k - k_begin : kBlockK;
-    for (int r = 0; r < rows; ++r) {
-      const int64_t row = range.row_begin + r;
-      const float* x = args.x_rows != nullptr ? args.x_rows[row] : args.x + row * args.x_stride;
-      std::memcpy(a + r * kLeftStride, x + k_begin, static_cast<size_t>(count) * sizeof(float));
+    KBlock block{k_begin, k - k_begin < kBlockK ? k - k_begin : kBlockK, k_begin == 0};
+    block.last = k_begin + block.count == k;
+    for (int64_t row = range.row_begin; row < range.row_end; ++row) {
+      if (row + kCopyAhead < range.row_end) {
+        const float* later = LeftRow(args, row + kCopyAhead, k) + k_begin;
+        for (int64_t i = 0; i < block.count; i += 16) __builtin_prefetch(later + i, 0, 2);
+      }
+      CopyFloats(a + (row - range.row_begin) * kLeftStride, LeftRow(args, row, k) + k_begin,
+                 block.count);
     }
     for (int64_t panel = range.panel_begin; panel < range.panel_end; ++panel) {
-      const int64_t offset = (panel * k + k_begin) * kNr;
-      float* c_panel = c + (panel - range.panel_begin) * kBlockRows * kNr;
-      const bool first = k_begin == 0;
-      if (args.weight.type == WeightType::kF32) {
-        const float* b = static_cast<const float*>(args.weight.data) + offset;
-        PanelRows<LoadF32>(count, a, rows, b, c_panel, first);
-        continue;
-      }
-      const uint16_t* b = static_cast<const uint16_t*>(args.weight.data) + offset;
-      if (rows > 2 * kMr) {
-        Widen(args.weight.type, b, count * kNr, widened);
-        PanelRows<LoadF32>(count, a, rows, widened, c_panel, first);
-      } else if (args.weight.type == WeightType::kBF16) {
-        PanelRows<LoadBf16>(count, a, rows, b, c_panel, first);
-      } else {
-        PanelRows<LoadF16>(count, a, rows, b, c_panel, first);
-      }
+      panel_block(args, range, block, k, panel, a, widened,
+                  c + (panel - range.panel_begin) * kBlockRows * kNr);
     }
   }
-  for (int64_t panel = range.panel_begin; panel < range.panel_end; ++panel) {
-    FinishPanel(args, range.row_begin, rows, panel,
-                c + (panel - range.panel_begin) * kBlockRows * kNr);
+}
+
+inline void GemmTile(const GemmArgs& args, const GemmRange& range, float* scratch) {
+  PanelFn panel_block = &PanelBlock<F32Steps, false>;
+  if (args.weight.type != WeightType::kF32) {
+    const bool f16 = args.weight.type == WeightType::kF16;
+    // Widening a block costs about as much as two register tiles spend on widening as they go.
+    if (range.row_end - range.row_begin > 2 * kMr) {
+      panel_block = f16 ? &PanelBlock<F16Steps, true> : &PanelBlock<Bf16Steps, true>;
+    } else {
+      panel_block = f16 ? &PanelBlock<F16Steps, false> : &PanelBlock<Bf16Steps, false>;
+    }
   }
+  TileWith(panel_block, args, range, args.weight.k, scratch);
 }
 
 }  // namespace rserve::kernels::RSERVE_ISA

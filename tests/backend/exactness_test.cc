@@ -36,9 +36,20 @@ std::vector<Baseline> MakeBaselines(const GoldenCase& golden) {
   return out;
 }
 
+// Every case as stored, and some with int8 weights, whose promise is the same.
+std::vector<GoldenCase> AllCases() {
+  std::vector<GoldenCase> out;
+  for (const std::string& name : CaseNames()) out.push_back(LoadCase(name));
+  for (const char* name : {"gqa7_bf16", "mha_f16"}) {
+    out.push_back(LoadCase(name, nullptr, cpu::WeightFormat::kInt8));
+    out.back().name += " int8";
+  }
+  return out;
+}
+
 TEST_CASE("embeddings have the same bits for every batch of units and thread count") {
-  for (const std::string& name : CaseNames()) {
-    const GoldenCase golden = LoadCase(name);
+  for (const GoldenCase& golden : AllCases()) {
+    const std::string& name = golden.name;
     const std::vector<Baseline> baselines = MakeBaselines(golden);
     for (int threads = 1; threads <= 4; ++threads) {
       CAPTURE(name, threads);
@@ -70,8 +81,8 @@ TEST_CASE("embeddings have the same bits for every batch of units and thread cou
 }
 
 TEST_CASE("logits have the same bits for every chunk size, stage cut and thread count") {
-  for (const std::string& name : CaseNames()) {
-    const GoldenCase golden = LoadCase(name);
+  for (const GoldenCase& golden : AllCases()) {
+    const std::string& name = golden.name;
     const std::vector<Baseline> baselines = MakeBaselines(golden);
     const int32_t layers = golden.config.text.num_layers;
     std::vector<std::vector<int32_t>> cuts = {{}, {1}};
@@ -120,8 +131,8 @@ TEST_CASE("logits have the same bits for every KV block table and block size") {
 
 // Random micro-batches of all prompts, each prompt several times, until all are finished.
 TEST_CASE("logits have the same bits for every neighbour in the micro-batch") {
-  for (const std::string& name : CaseNames()) {
-    const GoldenCase golden = LoadCase(name);
+  for (const GoldenCase& golden : AllCases()) {
+    const std::string& name = golden.name;
     const std::vector<Baseline> baselines = MakeBaselines(golden);
     for (uint32_t seed = 1; seed <= 4; ++seed) {
       CAPTURE(name, seed);
@@ -207,31 +218,42 @@ TEST_CASE("two chunks of one request in one micro-batch give the bits of two mic
   CHECK(SameBits(logits, baselines[0].logits));
 }
 
-TEST_CASE("AVX2 and AVX-512 give the same bits") {
-  const kernels::KernelTable* avx2 = kernels::TableFor(kernels::Isa::kAvx2);
-  const kernels::KernelTable* avx512 = kernels::TableFor(kernels::Isa::kAvx512);
-  if (avx2 == nullptr || avx512 == nullptr) {
-    WARN("skipped: this machine has not both AVX2 and AVX-512");
-    return;
-  }
+TEST_CASE("all instruction sets with fused multiply-add give the same bits") {
   for (const std::string& name : CaseNames()) {
     GoldenCase golden = LoadCase(name);
     const auto checkpoint = model::Checkpoint::Open(CaseFolder(name));
     REQUIRE(checkpoint.ok());
-    std::vector<std::vector<float>> results[2];
-    for (int i = 0; i < 2; ++i) {
-      const auto model = cpu::LoadForIsa(golden.config, **checkpoint, cpu::LoadOptions(),
-                                         i == 0 ? *avx2 : *avx512);
-      REQUIRE(model.ok());
-      golden.model = *model;
-      for (const Baseline& base : MakeBaselines(golden)) {
-        results[i].push_back(base.logits);
-        results[i].insert(results[i].end(), base.items.begin(), base.items.end());
+    for (const auto weights : {cpu::WeightFormat::kStored, cpu::WeightFormat::kInt8}) {
+      std::vector<std::vector<float>> first;
+      for (const kernels::Isa isa : kernels::kAllIsas) {
+        const kernels::KernelTable* table = kernels::TableFor(isa);
+        if (table == nullptr || isa == kernels::Isa::kGeneric) continue;
+        cpu::LoadOptions options;
+        options.weights = weights;
+        const auto model = cpu::LoadForIsa(golden.config, **checkpoint, options, *table);
+        REQUIRE(model.ok());
+        golden.model = *model;
+        std::vector<std::vector<float>> results;
+        for (const Baseline& base : MakeBaselines(golden)) {
+          results.push_back(base.logits);
+          results.insert(results.end(), base.items.begin(), base.items.end());
+        }
+        if (first.empty()) first = results;
+        CAPTURE(name, table->name, static_cast<int>(weights));
+        for (size_t j = 0; j < results.size(); ++j) CHECK(SameBits(results[j], first[j]));
       }
     }
-    for (size_t j = 0; j < results[0].size(); ++j) {
-      CAPTURE(name, j);
-      CHECK(SameBits(results[0][j], results[1][j]));
+  }
+}
+
+// Random weights have no outliers, and these models few numbers to average errors over.
+TEST_CASE("int8 weights stay near the reference's logits") {
+  for (const std::string& name : CaseNames()) {
+    const GoldenCase golden = LoadCase(name, nullptr, cpu::WeightFormat::kInt8);
+    for (const Baseline& base : MakeBaselines(golden)) {
+      CAPTURE(name);
+      CHECK(RelativeError(base.logits, base.prompt->logits) <= 0.1);
+      CHECK(RelativeError(base.logits, base.prompt->logits) > 0.0);
     }
   }
 }

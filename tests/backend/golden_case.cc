@@ -90,7 +90,7 @@ model::ModelConfig LoadConfig(const std::string& folder) {
   return *config;
 }
 
-GoldenCase LoadCase(const std::string& name, cpu::ThreadPool* pool) {
+GoldenCase LoadCase(const std::string& name, cpu::ThreadPool* pool, cpu::WeightFormat weights) {
   GoldenCase golden;
   golden.name = name;
   const std::string folder = CaseFolder(name);
@@ -100,6 +100,7 @@ GoldenCase LoadCase(const std::string& name, cpu::ThreadPool* pool) {
   REQUIRE(checkpoint.ok());
   cpu::LoadOptions options;
   options.pool = pool;
+  options.weights = weights;
   auto model = cpu::CpuModel::Load(golden.config, **checkpoint, options);
   INFO(name << ": " << model.status());
   REQUIRE(model.ok());

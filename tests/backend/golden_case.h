@@ -34,7 +34,8 @@ struct GoldenCase {
 
 // All case names, and one of them loaded (fails the test when it cannot be).
 std::vector<std::string> CaseNames();
-GoldenCase LoadCase(const std::string& name, cpu::ThreadPool* pool = nullptr);
+GoldenCase LoadCase(const std::string& name, cpu::ThreadPool* pool = nullptr,
+                    cpu::WeightFormat weights = cpu::WeightFormat::kStored);
 
 // A folder's config.json, parsed.
 model::ModelConfig LoadConfig(const std::string& folder);

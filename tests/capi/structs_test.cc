@@ -45,6 +45,20 @@ TEST_CASE("a config that is too short is refused before it is read") {
   }
 }
 
+TEST_CASE("the config of an older header is taken, what it does not have is the default") {
+  rserve_engine_config config = TinyConfig();
+  config.struct_size = offsetof(rserve_engine_config, weights);
+  config.weights = 77;  // not the library's to read
+  CHECK(Create(&config).code == RSERVE_STATUS_OK);
+  config.struct_size = sizeof(config);
+  const Failure failure = Create(&config);
+  CHECK(failure.code == RSERVE_STATUS_INVALID_ARGUMENT);
+  CHECK(failure.Mentions("weights"));
+  CHECK(failure.Mentions("77"));
+  config.weights = RSERVE_WEIGHTS_INT8;
+  CHECK(Create(&config).code == RSERVE_STATUS_OK);
+}
+
 TEST_CASE("a longer config is taken when the rest is zero and refused by its byte otherwise") {
   for (const size_t extra : {size_t{1}, size_t{8}, size_t{100}}) {
     CAPTURE(extra);

@@ -21,7 +21,7 @@ inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 inline std::vector<const kernels::KernelTable*> AllIsas() {
   std::vector<const kernels::KernelTable*> out;
-  for (kernels::Isa isa : {kernels::Isa::kGeneric, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+  for (kernels::Isa isa : kernels::kAllIsas) {
     if (const kernels::KernelTable* table = kernels::TableFor(isa)) out.push_back(table);
   }
   return out;
@@ -64,9 +64,12 @@ inline uint16_t ToF16(float x) {
 // A weight [n][k] (and, paired, its up half) packed for one instruction set.
 class Packed {
  public:
-  Packed(const kernels::KernelTable& isa, kernels::WeightType type, int64_t n, int64_t k,
+  // Int8 weights are made of bf16 ones.
+  Packed(const kernels::KernelTable& isa, kernels::WeightType wanted, int64_t n, int64_t k,
          const std::vector<float>& weight, const std::vector<float>* up = nullptr) {
     const bool paired = up != nullptr;
+    const bool int8 = wanted == kernels::WeightType::kInt8;
+    const kernels::WeightType type = int8 ? kernels::WeightType::kBF16 : wanted;
     // Odd addresses: checkpoints promise no alignment.
     const int64_t size = kernels::WeightTypeSize(type);
     std::vector<uint8_t> raw[2];
@@ -83,17 +86,23 @@ class Packed {
         }
       }
     }
-    const int64_t bytes = kernels::PackedBytes(isa, type, n, k, paired);
+    const int64_t bytes = kernels::PackedBytes(isa, wanted, n, k, paired);
     data_.reset(new (std::align_val_t{64}) uint8_t[static_cast<size_t>(bytes)]);
-    view_ = {data_.get(), type, n, k, paired};
-    for (int64_t panel = 0; panel < kernels::PackedPanels(isa, n, paired); ++panel) {
+    view_ = {data_.get(), wanted, n, k, paired};
+    const int64_t panels = kernels::PackedPanels(isa, n, paired);
+    std::vector<float> scratch(static_cast<size_t>(2 * k));
+    for (int64_t panel = 0; panel < panels; ++panel) {
       const void* rows[kernels::kMaxPanelWidth];
       for (int slot = 0; slot < isa.nr; ++slot) {
         bool second = false;
         const int64_t column = kernels::PanelColumn(isa, n, paired, panel, slot, &second);
         rows[slot] = column < 0 ? nullptr : raw[second ? 1 : 0].data() + 1 + column * k * size;
       }
-      kernels::PackPanel(isa, type, k, panel, rows, data_.get());
+      if (int8) {
+        kernels::PackInt8Panel(isa, type, k, panels, panel, rows, scratch.data(), data_.get());
+      } else {
+        kernels::PackPanel(isa, type, k, panel, rows, data_.get());
+      }
     }
   }
 
@@ -108,7 +117,17 @@ class Packed {
 };
 
 // Runs a product cut for `workers`, tiles in reverse order, scratch full of NaN before each tile.
-inline void RunGemm(const kernels::KernelTable& isa, const kernels::GemmArgs& args, int workers) {
+inline void RunGemm(const kernels::KernelTable& isa, kernels::GemmArgs args, int workers) {
+  std::vector<int32_t> words;
+  std::vector<float> scales;
+  if (args.weight.type == kernels::WeightType::kInt8) {
+    words.assign(static_cast<size_t>(args.m * kernels::Int8Words(args.weight.k)), 0x55555555);
+    scales = NanFloats(args.m);
+    const int64_t half = args.m / 2;
+    kernels::QuantizeRows(isa, args, half, args.m, words.data(), scales.data());
+    kernels::QuantizeRows(isa, args, 0, half, words.data(), scales.data());
+    args.int8_rows = {words.data(), scales.data()};
+  }
   const kernels::GemmTiling tiling = kernels::TileGemm(isa, args, workers);
   for (int64_t tile = tiling.tiles() - 1; tile >= 0; --tile) {
     std::vector<float> scratch = NanFloats(kernels::GemmScratchFloats(isa));

@@ -1,5 +1,8 @@
 #include "kernels/gemm/gemm.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/activation/activation.h"
@@ -61,7 +64,7 @@ TEST_CASE("every output is the one chain over k, for all types, sizes and cuts")
 TEST_CASE("a row's bits do not depend on its place, its neighbours or the workers") {
   for (const KernelTable* isa : AllIsas()) {
     constexpr int64_t kN = 90, kK = 300;
-    for (WeightType type : {WeightType::kF32, WeightType::kBF16}) {
+    for (WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8}) {
       const Packed packed(*isa, type, kN, kK, RandomFloats(kN * kK, 4));
       const std::vector<float> row = RandomFloats(kK, 5, 1.3f);
       std::vector<float> alone = NanFloats(kN);
@@ -199,6 +202,116 @@ TEST_CASE("a packed row unpacks to what it was") {
         kernels::UnpackRow(*isa, packed.view(), row, out.data());
         CAPTURE(isa->name, row);
         CHECK(SameBits(out, std::vector<float>(w.begin() + row * kK, w.begin() + (row + 1) * kK)));
+      }
+    }
+  }
+}
+
+// A row as int8 has it, by the definition in gemm.h.
+std::vector<int> Quantized(const float* x, int64_t k, float* scale) {
+  float largest = 0.0f;
+  for (int64_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(x[i]));
+  *scale = largest / 127.0f;
+  std::vector<int> q;
+  const float inverse = largest == 0.0f ? 0.0f : 1.0f / *scale;
+  for (int64_t i = 0; i < k; ++i) q.push_back(static_cast<int>(std::nearbyint(x[i] * inverse)));
+  return q;
+}
+
+TEST_CASE("int8 sums are exact and the same on every instruction set") {
+  for (int64_t k : {1, 3, 4, 63, 770, 1100}) {
+    for (int64_t n : {1, 16, 45}) {
+      const std::vector<float> w = RandomFloats(n * k, 21), bias = RandomFloats(n, 22);
+      for (int64_t m : {1, 5, 14, 31}) {
+        const std::vector<float> x = RandomFloats(m * k, 23, 1.3f);
+        std::vector<float> want(static_cast<size_t>(m * n));
+        for (int64_t i = 0; i < m; ++i) {
+          float x_scale = 0.0f, w_scale = 0.0f;
+          const std::vector<int> xq = Quantized(x.data() + i * k, k, &x_scale);
+          for (int64_t j = 0; j < n; ++j) {
+            const std::vector<int> wq = Quantized(w.data() + j * k, k, &w_scale);
+            int sum = 0;
+            for (size_t l = 0; l < xq.size(); ++l) sum += xq[l] * wq[l];
+            want[static_cast<size_t>(i * n + j)] =
+                static_cast<float>(sum) * w_scale * x_scale + bias[static_cast<size_t>(j)];
+          }
+        }
+        for (const KernelTable* isa : AllIsas()) {
+          const Packed packed(*isa, WeightType::kInt8, n, k, w);
+          std::vector<float> y = NanFloats(m * n);
+          GemmArgs args;
+          args.weight = packed.view();
+          args.m = m;
+          args.x = x.data();
+          args.x_stride = k;
+          args.y = y.data();
+          args.y_stride = n;
+          args.bias = bias.data();
+          RunGemm(*isa, args, static_cast<int>(m % 3 + 1));
+          CAPTURE(isa->name, m, n, k);
+          REQUIRE(SameBits(y, want));
+        }
+      }
+    }
+  }
+}
+
+// Every pair of products at its largest, in all four combinations of signs.
+TEST_CASE("int8 does not saturate") {
+  constexpr int64_t kK = 12000, kN = 4;
+  for (const KernelTable* isa : AllIsas()) {
+    for (const float sign : {1.0f, -1.0f}) {
+      std::vector<float> w(kN * kK, 1.0f), x(kK, sign);
+      std::fill(w.begin() + kK, w.begin() + 2 * kK, -1.0f);
+      const Packed packed(*isa, WeightType::kInt8, kN, kK, w);
+      std::vector<float> y = NanFloats(kN);
+      GemmArgs args;
+      args.weight = packed.view();
+      args.m = 1;
+      args.x = x.data();
+      args.x_stride = kK;
+      args.y = y.data();
+      args.y_stride = kN;
+      RunGemm(*isa, args, 1);
+      CAPTURE(isa->name, sign);
+      const float scale = 1.0f / 127.0f;
+      const float most = static_cast<float>(127 * 127 * kK) * scale * scale;
+      CHECK(y[0] == sign * most);
+      CHECK(y[1] == -sign * most);
+    }
+  }
+}
+
+TEST_CASE("int8 rows of nothing give the bias, spoilt rows NaN, and neither touches the others") {
+  constexpr int64_t kM = 20, kN = 33, kK = 50;
+  const std::vector<float> w = RandomFloats(kN * kK, 24), bias = RandomFloats(kN, 25);
+  for (const KernelTable* isa : AllIsas()) {
+    const Packed packed(*isa, WeightType::kInt8, kN, kK, w);
+    std::vector<float> x = RandomFloats(kM * kK, 26), clean = NanFloats(kM * kN), y = clean;
+    GemmArgs args;
+    args.weight = packed.view();
+    args.m = kM;
+    args.x = x.data();
+    args.x_stride = kK;
+    args.y = clean.data();
+    args.y_stride = kN;
+    args.bias = bias.data();
+    RunGemm(*isa, args, 1);
+    std::fill(x.begin() + 3 * kK, x.begin() + 4 * kK, 0.0f);
+    x[7 * kK + 49] = kNan;
+    x[9 * kK] = std::numeric_limits<float>::infinity();
+    args.y = y.data();
+    RunGemm(*isa, args, 2);
+    for (int64_t row = 0; row < kM; ++row) {
+      CAPTURE(isa->name, row);
+      const std::vector<float> got(y.begin() + row * kN, y.begin() + (row + 1) * kN);
+      if (row == 3) {
+        CHECK(SameBits(got, bias));
+      } else if (row == 7 || row == 9) {
+        CHECK(std::all_of(got.begin(), got.end(), [](float v) { return std::isnan(v); }));
+      } else {
+        CHECK(SameBits(
+            got, std::vector<float>(clean.begin() + row * kN, clean.begin() + (row + 1) * kN)));
       }
     }
   }

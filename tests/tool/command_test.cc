@@ -35,6 +35,11 @@ TEST_CASE("help and version go to stdout and are no failure") {
     CHECK(own.out.find("Examples:") != std::string::npos);
     CHECK(RunTool({"help", command}).out == own.out);
   }
+  for (const char* what : {"kernels", "model"}) {
+    const Ran own = RunTool({"bench", what, "--help"});
+    CHECK(own.code == 0);
+    CHECK(own.out.find("Examples:") != std::string::npos);
+  }
 }
 
 TEST_CASE("a wrong command line gives 2 and one line that names what is wrong") {
@@ -57,6 +62,14 @@ TEST_CASE("a wrong command line gives 2 and one line that names what is wrong") 
       {"bench", "m", "--image-size", "12"},
       {"bench", "m", "--executor", "magic"},
       {"bench", "m", "--schemes", "rserve:none"},
+      {"bench", "m", "--weights", "int4"},
+      {"bench", "kernels", "--weights", "int4"},
+      {"bench", "kernels", "--rows", "0"},
+      {"bench", "kernels", "--ops", "sort"},
+      {"bench", "kernels", "--kernels", "mmx"},
+      {"bench", "model"},
+      {"bench", "model", "m", "--images", "12"},
+      {"bench", "model", "m", "--chunks", "some"},
       {"make-model", "/nonexistent/m", "--preset", "1b"},
       {"make-model", "/nonexistent/m", "--dtype", "int8"},
       {"make-model", "/nonexistent/m", "--hidden", "100"},
@@ -95,6 +108,7 @@ TEST_CASE("what is missing or damaged gives 1 and is named") {
       {{"eval", model}, "prompts.jsonl"},
       {{"eval", model, "--prompts", folder.File("prompts.jsonl")}, "line 1"},
       {{"bench", "/nonexistent"}, "/nonexistent"},
+      {{"bench", "model", "/nonexistent"}, "/nonexistent"},
       {{"inspect", "/nonexistent"}, "/nonexistent"},
       {{"inspect", model, "--image", folder.File("text.png")}, "text.png"},
       {{"make-model", model}, "--force"},
@@ -257,6 +271,50 @@ TEST_CASE("bench measures a model under several schemes") {
   CHECK(report["runs"][0]["passes"].size() == 2);
   CHECK(report["runs"][0].contains("slo_attainment"));
   CHECK(report["runs"][4]["topology"] == "TP1");
+}
+
+TEST_CASE("bench model measures loading, encoding and prefilling") {
+  const model::TempFolder folder;
+  for (const char* weights : {"stored", "int8"}) {
+    const Ran ran = RunTool({"bench", "model", TinyModel(), "--threads", "1,2", "--images", "56x84",
+                             "--prompts", "20", "--chunks", "all,8,20", "--weights", weights,
+                             "--repeat", "2", "--json", folder.File("model.json")});
+    CAPTURE(ran.out, ran.err);
+    REQUIRE(ran.code == 0);
+    const json report = ParseFile(folder.File("model.json"));
+    CHECK(report["load"]["weight_bytes"].get<int64_t>() > 0);
+    CHECK(report["peak_rss_bytes"].get<int64_t>() > 0);
+    REQUIRE(report["encode"].size() == 2);
+    CHECK(report["encode"][0]["tokens"] == 6);
+    REQUIRE(report["prefill"].size() == 4);  // a chunk of 20 is all
+    for (const char* part : {"encode", "prefill"}) {
+      for (const json& run : report[part]) {
+        CHECK(run["seconds"].get<double>() > 0);
+        CHECK(run["gflop"].get<double>() > 0);
+        CHECK(run["fma_gflops"].get<double>() > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("bench kernels measures every kind of kernel beside the machine's limits") {
+  const model::TempFolder folder;
+  const Ran ran =
+      RunTool({"bench", "kernels", "--rows", "1", "--encode-rows", "4", "--ops", "product,rows",
+               "--threads", "2", "--repeat", "1", "--json", folder.File("kernels.json")});
+  CAPTURE(ran.out, ran.err);
+  REQUIRE(ran.code == 0);
+  const json report = ParseFile(folder.File("kernels.json"));
+  CHECK(report["fma_gflops"].get<double>() > 0);
+  CHECK(report["triad_gbytes_per_s"].get<double>() > 0);
+  std::set<std::string> ops, weights;
+  for (const json& entry : report["cases"]) {
+    CHECK(entry["seconds"].get<double>() > 0);
+    ops.insert(entry["op"].get<std::string>());
+    if (entry.contains("weights")) weights.insert(entry["weights"].get<std::string>());
+  }
+  CHECK(ops.size() == 5);
+  CHECK(weights == std::set<std::string>{"bf16", "f16", "f32", "int8"});
 }
 
 TEST_CASE("bench runs arrivals over time") {

@@ -2,35 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tools/rserve/process_memory.h"
 #include "tools/rserve/spans.h"
 
 namespace rserve::tool {
 namespace {
-
-// The kernel keeps the peak of the process; writing 5 sets it back to what is resident now.
-void ResetPeakRss() {
-  if (std::FILE* file = std::fopen("/proc/self/clear_refs", "w")) {
-    std::fputs("5", file);
-    std::fclose(file);
-  }
-}
-
-int64_t PeakRssBytes() {
-  std::FILE* file = std::fopen("/proc/self/status", "r");
-  if (file == nullptr) return 0;
-  char line[256];
-  long long kib = 0;
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
-    if (std::strncmp(line, "VmHWM:", 6) == 0) std::sscanf(line + 6, "%lld", &kib);
-  }
-  std::fclose(file);
-  return kib * 1024;
-}
 
 absl::Status FirstFailure(const std::vector<Outcome>& outcomes, const EngineCase& engine_case) {
   for (size_t i = 0; i < outcomes.size(); ++i) {

@@ -1,4 +1,5 @@
-// rserve bench: schemes side by side on one request set.
+// rserve bench: schemes side by side on one request set. 'bench kernels' and 'bench model' are
+// commands of their own, in cmd_bench_kernels.cc and cmd_bench_model.cc.
 
 #include <unistd.h>
 
@@ -30,6 +31,9 @@ namespace {
 constexpr CommandText kText = {
     "bench",
     "Measures schemes side by side on one set of synthetic requests (random pixels and text).\n"
+    "Two more commands measure what lies below the schemes, each with its own --help:\n"
+    "  rserve bench model MODEL    loading, encoding and prefilling, nothing else running\n"
+    "  rserve bench kernels        each kernel beside the limits of the machine\n\n"
     "Every repeat runs all schemes once, in turning order, each in a fresh engine, after one run\n"
     "of a single request that gives the critical-path bound: with the time each picture's encode\n"
     "and each chunk's prefill take alone, the largest sum of 'all pictures up to k encoded' and\n"
@@ -98,7 +102,8 @@ void DeclareRequests(OptionTable* table, BenchFlags* flags) {
 }
 
 void Declare(OptionTable* table, BenchFlags* flags) {
-  table->Positional("MODEL", &flags->model, "the model's folder");
+  table->Positional("MODEL", &flags->model,
+                    "the model's folder (one called kernels or model as ./model)");
   DeclareRequests(table, flags);
   table->Section("Schemes");
   table->List("schemes", "LIST", &flags->schemes,
@@ -254,6 +259,8 @@ absl::Status Bench(const BenchFlags& flags, const std::vector<EngineCase>& cases
 }  // namespace
 
 int BenchCommand(Args args) {
+  if (!args.empty() && args[0] == "kernels") return BenchKernelsCommand(args.subspan(1));
+  if (!args.empty() && args[0] == "model") return BenchModelCommand(args.subspan(1));
   BenchFlags flags;
   OptionTable table;
   Declare(&table, &flags);

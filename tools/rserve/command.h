@@ -23,6 +23,8 @@ using Args = absl::Span<const std::string>;  // after the subcommand's name
 int RunCommand(Args args);
 int EvalCommand(Args args);
 int BenchCommand(Args args);
+int BenchKernelsCommand(Args args);  // bench kernels
+int BenchModelCommand(Args args);    // bench model
 int MakeModelCommand(Args args);
 int InspectCommand(Args args);
 int SimCommand(Args args);

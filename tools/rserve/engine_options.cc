@@ -108,6 +108,12 @@ void AddCaseFlags(OptionTable* table, EngineCase* engine_case) {
              "a micro-batch holds at most B tokens");
 }
 
+absl::StatusOr<Weights> ParseWeights(absl::string_view text) {
+  if (text == "stored") return Weights::kStored;
+  if (text == "int8") return Weights::kInt8;
+  return absl::InvalidArgumentError(absl::StrCat("weights '", text, "' are not stored or int8"));
+}
+
 void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
   constexpr int64_t kMax32 = INT32_MAX;
   table->Section("Workers");
@@ -125,6 +131,15 @@ void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
                 "an encode batch may hold pictures of several requests");
   table->Switch("one-chunk-in-flight", &flags->one_chunk_in_flight,
                 "plain instead of chunked pipeline parallelism");
+  table->Section("Weights");
+  table->Custom("weights", "FORMAT", "stored",
+                "stored: as the checkpoint has them; int8: the layers' matrices in 8 bits, faster, "
+                "with other logits",
+                [flags](absl::string_view text) {
+                  const auto weights = ParseWeights(text);
+                  if (weights.ok()) flags->weights = *weights;
+                  return weights.status();
+                });
   table->Section("Budgets (0: a default that fits the model)");
   table->Int("kv-tokens", "N", 0, int64_t{1} << 40, &flags->kv_tokens, "tokens in the KV cache");
   table->Bytes("embedding-bytes", &flags->embedding_bytes,
@@ -175,6 +190,7 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.encoder_batch_tokens = flags.encoder_batch_tokens;
   options.max_prompt_tokens = flags.max_prompt_tokens;
   options.max_image_pixels = flags.max_image_pixels;
+  options.weights = flags.weights;
   return options;
 }
 

@@ -49,8 +49,12 @@ struct EngineFlags {
   int64_t encoder_batch_tokens = 0;
   int64_t max_prompt_tokens = 0;
   int64_t max_image_pixels = 0;
+  Weights weights = Weights::kStored;
 };
 void AddEngineFlags(OptionTable* table, EngineFlags* flags);
+
+// "stored" or "int8".
+absl::StatusOr<Weights> ParseWeights(absl::string_view text);
 
 // One way of running a request set.
 struct EngineCase {

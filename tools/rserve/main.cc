@@ -23,7 +23,9 @@ constexpr Command kCommands[] = {
     {"run", "answer one prompt about pictures and show what ran when on which worker", RunCommand},
     {"eval", "answer a file of prompts under every scheme, compare answers and logits bit by bit",
      EvalCommand},
-    {"bench", "measure schemes side by side: time to first token, throughput, memory, the bound",
+    {"bench",
+     "measure schemes side by side: time to first token, throughput, memory, the bound; 'bench "
+     "model' and 'bench kernels': the speed of a checkpoint and of the kernels below it",
      BenchCommand},
     {"make-model", "write a checkpoint with random weights at the shapes of a real model",
      MakeModelCommand},

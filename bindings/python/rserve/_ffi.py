@@ -49,6 +49,8 @@ class EngineConfig(ctypes.Structure):
         ("log", c_void_p),
         ("load_progress", c_void_p),
         ("embedding_cache_bytes", c_int64),
+        ("weights", c_int32),
+        ("reserved", c_uint32),
     ]
 
 

@@ -23,7 +23,7 @@ _POLL = 64
 _CONFIG_FIELDS = {name for name, *_ in _ffi.EngineConfig._fields_} - {
     "struct_size", "scheme", "model_path", "model_path_length", "log", "load_progress",
     "stage_layers", "num_stage_layers", "worker_threads", "num_worker_threads", "worker_cores",
-    "num_worker_cores",
+    "num_worker_cores", "reserved",
 }  # fmt: skip
 
 

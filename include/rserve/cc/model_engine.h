@@ -36,6 +36,12 @@ namespace rserve {
 // ---- Options
 // -------------------------------------------------------------------------------------
 
+// How the matrices of the layers and of the vision blocks are held.
+enum class Weights : int32_t {
+  kStored = 0,  // as the checkpoint has them
+  kInt8 = 1     // 8 bits, a scale a column; the numbers that meet them are quantised as they come
+};
+
 // Where a number says "0: ...", 0 asks for that default. Limits are refused with their field's
 // name.
 struct ModelEngineOptions {
@@ -89,6 +95,8 @@ struct ModelEngineOptions {
   int64_t max_prompt_tokens = 0;   // 0: the model's max_position_embeddings
   int64_t max_image_pixels = 0;    // width * height of a source picture; 0: 2^27
   int64_t max_unacknowledged = 0;  // ended requests with a kept detail; 0: 65536
+
+  Weights weights = Weights::kStored;
 
   // Weights read and all weights, while Create runs, on its thread or a helper's.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;

@@ -10,22 +10,26 @@
 
 namespace rserve::cpu {
 
-// Uninitialised bytes at a multiple of 64.
+// Frees what was allocated at a multiple of `alignment`.
+struct AlignedFree {
+  std::align_val_t alignment{64};
+  void operator()(uint8_t* p) const { ::operator delete[](p, alignment); }
+};
+
+// Uninitialised bytes at a multiple of 64. Large ones are asked for in large pages, which the
+// system grants where it can: a matrix is read from end to end again and again, and small pages
+// would cost a walk through the page tables each.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
-  explicit AlignedBytes(int64_t bytes)
-      : data_(new (std::align_val_t{64}) uint8_t[static_cast<size_t>(bytes)]), bytes_(bytes) {}
+  explicit AlignedBytes(int64_t bytes);
 
   uint8_t* data() { return data_.get(); }
   const uint8_t* data() const { return data_.get(); }
   int64_t bytes() const { return bytes_; }
 
  private:
-  struct Free {
-    void operator()(uint8_t* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<uint8_t[], Free> data_;
+  std::unique_ptr<uint8_t[], AlignedFree> data_;
   int64_t bytes_ = 0;
 };
 

@@ -27,8 +27,18 @@ void Compute::Tasks(int64_t tasks, absl::FunctionRef<void(int64_t, float*)> fn) 
   });
 }
 
-void Compute::Product(const kernels::GemmArgs& args) {
+void Compute::Product(kernels::GemmArgs args) {
   if (args.m == 0) return;
+  if (args.weight.type == kernels::WeightType::kInt8) {
+    // Once for all tiles.
+    const int64_t words = kernels::Int8Words(args.weight.k);
+    auto* rows = reinterpret_cast<int32_t*>(int8_words_.Reserve(args.m * words));
+    float* scales = int8_scales_.Reserve(args.m);
+    Rows(args.m, [&](int64_t begin, int64_t end) {
+      kernels::QuantizeRows(isa_, args, begin, end, rows, scales);
+    });
+    args.int8_rows = {rows, scales};
+  }
   const kernels::GemmTiling tiling = kernels::TileGemm(isa_, args, pool_->threads());
   Tasks(tiling.tiles(), [&](int64_t tile, float* scratch) {
     kernels::GemmTile(isa_, args, tiling, tile, scratch);

@@ -27,8 +27,8 @@ class Compute {
 
   const kernels::KernelTable& isa() const { return isa_; }
 
-  // A matrix product.
-  void Product(const kernels::GemmArgs& args);
+  // A matrix product; quantises the rows of x for int8 weights.
+  void Product(kernels::GemmArgs args);
   // RMSNorm of `rows` rows.
   void Norm(const kernels::RmsNormArgs& args, int64_t rows);
   // fn(begin, end) over [0, rows) in pieces.
@@ -42,6 +42,7 @@ class Compute {
   ThreadPool* pool_;
   int64_t scratch_floats_;
   FloatBuffer scratch_;  // one part a thread
+  FloatBuffer int8_words_, int8_scales_;
 };
 
 }  // namespace rserve::cpu

@@ -13,6 +13,8 @@ namespace rserve::cpu {
 
 namespace {
 
+using Precision = WeightLoader::Precision;
+
 // What the kernels can do; the configuration itself was checked when it was parsed.
 absl::Status CheckLimits(const model::ModelConfig& config, const kernels::KernelTable& isa) {
   const model::VisionConfig& vision = config.vision;
@@ -45,30 +47,50 @@ absl::Status CheckLimits(const model::ModelConfig& config, const kernels::Kernel
   return absl::OkStatus();
 }
 
+absl::Status CheckInt8(const model::ModelConfig& config) {
+  const std::pair<const char*, int64_t> widths[] = {
+      {"hidden_size", config.text.hidden_size},
+      {"intermediate_size", config.text.intermediate_size},
+      {"heads * head_dim", int64_t{config.text.num_heads} * config.text.head_dim},
+      {"vision hidden_size", config.vision.hidden_size},
+      {"vision intermediate_size", config.vision.intermediate_size}};
+  for (const auto& [name, width] : widths) {
+    if (width > kernels::kMaxInt8K) {
+      return absl::UnimplementedError(absl::StrCat(
+          name, " ", width, " is above ", kernels::kMaxInt8K, ", the most that int8 weights take"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 void LoadVision(const model::VisionConfig& config, const std::string& prefix, WeightLoader* loader,
                 VisionWeights* out) {
   const int64_t hidden = config.hidden_size;
   const int64_t inter = config.intermediate_size;
   loader->Matrix(
       {{absl::StrCat(prefix, "patch_embed.proj"), hidden}}, config.patch_dim(), false,
-      &out->patch_embed,
+      &out->patch_embed, Precision::kStored,
       {config.in_channels, config.temporal_patch_size, config.patch_size, config.patch_size});
   for (int32_t i = 0; i < config.depth && loader->status().ok(); ++i) {
     const std::string block = absl::StrCat(prefix, "blocks.", i, ".");
     VisionBlock& w = out->blocks.emplace_back();
     loader->Vector(absl::StrCat(block, "norm1.weight"), hidden, &w.norm1);
-    loader->Matrix({{absl::StrCat(block, "attn.qkv"), 3 * hidden}}, hidden, true, &w.qkv);
-    loader->Matrix({{absl::StrCat(block, "attn.proj"), hidden}}, hidden, true, &w.proj);
+    loader->Matrix({{absl::StrCat(block, "attn.qkv"), 3 * hidden}}, hidden, true, &w.qkv,
+                   Precision::kAsAsked);
+    loader->Matrix({{absl::StrCat(block, "attn.proj"), hidden}}, hidden, true, &w.proj,
+                   Precision::kAsAsked);
     loader->Vector(absl::StrCat(block, "norm2.weight"), hidden, &w.norm2);
     loader->Pair(absl::StrCat(block, "mlp.gate_proj"), absl::StrCat(block, "mlp.up_proj"), inter,
                  hidden, true, &w.gate_up);
-    loader->Matrix({{absl::StrCat(block, "mlp.down_proj"), hidden}}, inter, true, &w.down);
+    loader->Matrix({{absl::StrCat(block, "mlp.down_proj"), hidden}}, inter, true, &w.down,
+                   Precision::kAsAsked);
   }
   const int64_t merged = hidden * config.merge_unit();
   loader->Vector(absl::StrCat(prefix, "merger.ln_q.weight"), hidden, &out->merger_norm);
-  loader->Matrix({{absl::StrCat(prefix, "merger.mlp.0"), merged}}, merged, true, &out->merger_fc1);
+  loader->Matrix({{absl::StrCat(prefix, "merger.mlp.0"), merged}}, merged, true, &out->merger_fc1,
+                 Precision::kStored);
   loader->Matrix({{absl::StrCat(prefix, "merger.mlp.2"), config.out_hidden_size}}, merged, true,
-                 &out->merger_fc2);
+                 &out->merger_fc2, Precision::kStored);
 }
 
 void LoadText(const model::TextConfig& config, const std::string& prefix, WeightLoader* loader,
@@ -78,11 +100,11 @@ void LoadText(const model::TextConfig& config, const std::string& prefix, Weight
   const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
   const std::string embedding = absl::StrCat(prefix, "embed_tokens");
   if (config.tie_word_embeddings) {
-    loader->Matrix({{embedding, config.vocab_size}}, hidden, false, &out->head);
+    loader->Matrix({{embedding, config.vocab_size}}, hidden, false, &out->head, Precision::kStored);
   } else {
     loader->Raw(absl::StrCat(embedding, ".weight"), config.vocab_size, hidden, &out->embedding,
                 &out->embedding_type);
-    loader->Matrix({{"lm_head", config.vocab_size}}, hidden, false, &out->head);
+    loader->Matrix({{"lm_head", config.vocab_size}}, hidden, false, &out->head, Precision::kStored);
   }
   for (int32_t i = 0; i < config.num_layers && loader->status().ok(); ++i) {
     const std::string layer = absl::StrCat(prefix, "layers.", i, ".");
@@ -91,13 +113,14 @@ void LoadText(const model::TextConfig& config, const std::string& prefix, Weight
     loader->Matrix({{absl::StrCat(layer, "self_attn.q_proj"), q_rows},
                     {absl::StrCat(layer, "self_attn.k_proj"), kv_rows},
                     {absl::StrCat(layer, "self_attn.v_proj"), kv_rows}},
-                   hidden, true, &w.qkv);
-    loader->Matrix({{absl::StrCat(layer, "self_attn.o_proj"), hidden}}, q_rows, false, &w.o);
+                   hidden, true, &w.qkv, Precision::kAsAsked);
+    loader->Matrix({{absl::StrCat(layer, "self_attn.o_proj"), hidden}}, q_rows, false, &w.o,
+                   Precision::kAsAsked);
     loader->Vector(absl::StrCat(layer, "post_attention_layernorm.weight"), hidden, &w.post_norm);
     loader->Pair(absl::StrCat(layer, "mlp.gate_proj"), absl::StrCat(layer, "mlp.up_proj"),
                  config.intermediate_size, hidden, false, &w.gate_up);
     loader->Matrix({{absl::StrCat(layer, "mlp.down_proj"), hidden}}, config.intermediate_size,
-                   false, &w.down);
+                   false, &w.down, Precision::kAsAsked);
   }
   loader->Vector(absl::StrCat(prefix, "norm.weight"), hidden, &out->norm);
 }
@@ -130,6 +153,9 @@ absl::StatusOr<std::shared_ptr<const CpuModel>> LoadForIsa(const model::ModelCon
                                                            const LoadOptions& options,
                                                            const kernels::KernelTable& isa) {
   if (absl::Status status = CheckLimits(config, isa); !status.ok()) return status;
+  if (options.weights == WeightFormat::kInt8) {
+    if (absl::Status status = CheckInt8(config); !status.ok()) return status;
+  }
   // The published files' names first, then those of the reference's modules.
   absl::StatusOr<std::string> vision =
       FindPrefix(checkpoint, {"visual.", "model.visual."}, "patch_embed.proj.weight");

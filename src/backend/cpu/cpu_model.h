@@ -23,9 +23,17 @@ using backend::LayerRange;
 // 4 bytes, touched as blocks are first used.
 using backend::KvGeometry;
 
+// How the matrices of the layers and the vision blocks are held. Patch embedding, merger, token
+// embeddings and head stay as stored in either case: they are little work and much of the accuracy.
+enum class WeightFormat : int32_t {
+  kStored = 0,  // as the checkpoint has them
+  kInt8 = 1     // 8 bits, a scale a column; rows of x are quantised as they come (kernels/gemm)
+};
+
 struct LoadOptions {
   ThreadPool* pool = nullptr;  // packs weights in parallel; null: on the caller's thread
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // may be empty
+  WeightFormat weights = WeightFormat::kStored;
 };
 
 // Immutable after loading, so encoders and stages on any thread share one copy of the weights.
@@ -51,7 +59,7 @@ class CpuModel {
 //            alone);
 //   stage    tokens * (2 hidden + (2 heads + 2 kv_heads) * head_dim + head_dim)
 //            + min(tokens, 1024) * intermediate;
-//   each     about 0.6 MB a thread.
+//   each     about 0.9 MB a thread; with int8 weights also a byte for each input of a product.
 std::unique_ptr<backend::EncoderBackend> MakeCpuEncoder(std::shared_ptr<const CpuModel> model,
                                                         ThreadPool* pool);
 std::unique_ptr<backend::StageBackend> MakeCpuStage(std::shared_ptr<const CpuModel> model,

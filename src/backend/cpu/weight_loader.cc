@@ -60,6 +60,8 @@ bool WeightLoader::Get(const std::string& name, const std::vector<int64_t>& shap
 
 void WeightLoader::Done(const model::TensorView& view) {
   done_bytes_ += Bytes(view);
+  // It has its copy; the pages of the file would be counted as this process's memory.
+  checkpoint_.Release(view);
   if (options_.progress) options_.progress(done_bytes_, checkpoint_.total_bytes());
 }
 
@@ -74,26 +76,39 @@ void WeightLoader::Vector(const std::string& name, int64_t size, std::vector<flo
 
 void WeightLoader::Pack(kernels::WeightType type, int64_t k,
                         const std::vector<const uint8_t*>& rows,
-                        const std::vector<const uint8_t*>& up_rows, Linear* out) {
+                        const std::vector<const uint8_t*>& up_rows, Precision precision,
+                        Linear* out) {
   const int64_t n = static_cast<int64_t>(rows.size());
   const bool paired = !up_rows.empty();
+  const kernels::WeightType source = type;
+  if (precision == Precision::kAsAsked && options_.weights == WeightFormat::kInt8) {
+    type = kernels::WeightType::kInt8;
+  }
   const int64_t bytes = kernels::PackedBytes(isa_, type, n, k, paired);
   out->storage = AlignedBytes(bytes);
   out->weight = {out->storage.data(), type, n, k, paired};
   packed_bytes_ += bytes;
-  compute_.Tasks(kernels::PackedPanels(isa_, n, paired), [&](int64_t panel, float*) {
+  const int64_t panels = kernels::PackedPanels(isa_, n, paired);
+  compute_.Tasks(panels, [&](int64_t panel, float*) {
     const void* panel_rows[kernels::kMaxPanelWidth];
     for (int slot = 0; slot < isa_.nr; ++slot) {
       bool up = false;
       const int64_t column = kernels::PanelColumn(isa_, n, paired, panel, slot, &up);
       panel_rows[slot] = column < 0 ? nullptr : (up ? up_rows : rows)[static_cast<size_t>(column)];
     }
-    kernels::PackPanel(isa_, type, k, panel, panel_rows, out->storage.data());
+    if (type != kernels::WeightType::kInt8) {
+      kernels::PackPanel(isa_, type, k, panel, panel_rows, out->storage.data());
+      return;
+    }
+    std::vector<float> scratch(static_cast<size_t>(2 * k));
+    kernels::PackInt8Panel(isa_, source, k, panels, panel, panel_rows, scratch.data(),
+                           out->storage.data());
   });
 }
 
 void WeightLoader::Matrix(const std::vector<MatrixSource>& sources, int64_t k, bool has_bias,
-                          Linear* out, const std::vector<int64_t>& shape_tail) {
+                          Linear* out, Precision precision,
+                          const std::vector<int64_t>& shape_tail) {
   std::vector<const uint8_t*> rows;
   std::vector<model::TensorView> views(sources.size());
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -112,7 +127,7 @@ void WeightLoader::Matrix(const std::vector<MatrixSource>& sources, int64_t k, b
     }
     AppendRows(views[i], sources[i].rows, k, &rows);
   }
-  Pack(TypeOf(views[0].dtype), k, rows, {}, out);
+  Pack(TypeOf(views[0].dtype), k, rows, {}, precision, out);
   for (const model::TensorView& view : views) Done(view);
   if (!has_bias) return;
   for (const MatrixSource& source : sources) {
@@ -136,7 +151,7 @@ void WeightLoader::Pair(const std::string& gate, const std::string& up, int64_t 
   std::vector<const uint8_t*> gate_rows, up_rows;
   AppendRows(gate_view, rows, k, &gate_rows);
   AppendRows(up_view, rows, k, &up_rows);
-  Pack(TypeOf(gate_view.dtype), k, gate_rows, up_rows, out);
+  Pack(TypeOf(gate_view.dtype), k, gate_rows, up_rows, Precision::kAsAsked, out);
   Done(gate_view);
   Done(up_view);
   if (!has_bias) return;

@@ -30,6 +30,9 @@ struct MatrixSource {
 // Loads one checkpoint. The first error sticks: later calls do nothing and `status` reports it.
 class WeightLoader {
  public:
+  // What happens to a matrix when weights are asked for in int8.
+  enum class Precision : int32_t { kStored, kAsAsked };
+
   WeightLoader(const model::Checkpoint& checkpoint, const kernels::KernelTable& isa,
                const LoadOptions& options);
 
@@ -38,8 +41,8 @@ class WeightLoader {
   // The rows of `sources` one after another, [sum of rows][k]. `shape_tail` is how the checkpoint
   // spells k where it has more than one dimension (the patch embedding); empty otherwise.
   void Matrix(const std::vector<MatrixSource>& sources, int64_t k, bool has_bias, Linear* out,
-              const std::vector<int64_t>& shape_tail = {});
-  // gate and up of a SwiGLU, paired panel by panel.
+              Precision precision, const std::vector<int64_t>& shape_tail = {});
+  // gate and up of a SwiGLU, paired panel by panel; in the precision asked for.
   void Pair(const std::string& gate, const std::string& up, int64_t rows, int64_t k, bool has_bias,
             Linear* out);
   // A tensor's bytes as they are.
@@ -53,7 +56,7 @@ class WeightLoader {
   bool Get(const std::string& name, const std::vector<int64_t>& shape, model::TensorView* view);
   // Packs rows given by checkpoint row pointers: of columns, and of the up half when paired.
   void Pack(kernels::WeightType type, int64_t k, const std::vector<const uint8_t*>& rows,
-            const std::vector<const uint8_t*>& up_rows, Linear* out);
+            const std::vector<const uint8_t*>& up_rows, Precision precision, Linear* out);
   void Done(const model::TensorView& view);
 
   const model::Checkpoint& checkpoint_;

@@ -162,6 +162,10 @@ std::vector<std::string> Checkpoint::Names() const {
   return names;
 }
 
+void Checkpoint::Release(const TensorView& view) const {
+  MappedFile::Release(view.data, static_cast<size_t>(view.elements * DTypeSize(view.dtype)));
+}
+
 int64_t Checkpoint::total_bytes() const { return impl_->total_bytes; }
 
 }  // namespace rserve::model

@@ -46,6 +46,9 @@ class Checkpoint {
   std::vector<std::string> Names() const;
   absl::StatusOr<TensorView> Get(std::string_view name) const;  // any shape
   int64_t total_bytes() const;
+  // The caller has what it wanted of a tensor: its pages no longer count as the process's memory.
+  // They come back from the file when they are read again.
+  void Release(const TensorView& view) const;
 
  private:
   struct Impl;

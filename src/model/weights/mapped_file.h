@@ -27,6 +27,9 @@ class MappedFile {
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
 
+  // Gives the memory of a mapped file's bytes back; they are read from the file when touched again.
+  static void Release(const uint8_t* data, size_t size);
+
  private:
   MappedFile(const uint8_t* data, size_t size) : data_(data), size_(size) {}
 

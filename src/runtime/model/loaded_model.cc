@@ -8,13 +8,14 @@
 namespace rserve::runtime {
 
 absl::StatusOr<LoadedModel> LoadModel(
-    model::ModelFolder folder, int32_t threads,
+    model::ModelFolder folder, int32_t threads, cpu::WeightFormat format,
     const std::function<void(int64_t done_bytes, int64_t total_bytes)>& progress) {
   const auto begin = std::chrono::steady_clock::now();
   cpu::ThreadPool pool(threads, {});
   cpu::LoadOptions options;
   options.pool = &pool;
   options.progress = progress;
+  options.weights = format;
   auto weights = cpu::CpuModel::Load(folder.config, *folder.checkpoint, options);
   if (!weights.ok()) return weights.status();
   LoadedModel loaded;

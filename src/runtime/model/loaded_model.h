@@ -30,7 +30,7 @@ struct LoadedModel {
 // Packs the folder's weights with `threads` threads and closes its files. Errors as CpuModel::Load.
 // `progress` may be empty.
 absl::StatusOr<LoadedModel> LoadModel(
-    model::ModelFolder folder, int32_t threads,
+    model::ModelFolder folder, int32_t threads, cpu::WeightFormat weights,
     const std::function<void(int64_t done_bytes, int64_t total_bytes)>& progress);
 
 }  // namespace rserve::runtime

@@ -150,7 +150,10 @@ absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOpti
   auto core = Orchestrator::Create(config->core);
   if (!core.ok()) return core.status();
   const auto load_threads = static_cast<int32_t>(runtime::UsableCores().size());
-  auto model = runtime::LoadModel(*std::move(folder), load_threads, options.load_progress);
+  auto model = runtime::LoadModel(
+      *std::move(folder), load_threads,
+      options.weights == Weights::kInt8 ? cpu::WeightFormat::kInt8 : cpu::WeightFormat::kStored,
+      options.load_progress);
   if (!model.ok()) return model.status();
   auto impl = std::make_unique<Impl>(*std::move(model), *std::move(config));
   impl->core = *std::move(core);

@@ -34,6 +34,8 @@ c_constants! {
     pub const RSERVE_TRIGGER_ON_ARRIVAL: rserve_trigger_t = 1;
     pub const RSERVE_TRIGGER_ON_FIRST_CHUNK: rserve_trigger_t = 2;
     pub const RSERVE_TRIGGER_ON_CHUNK: rserve_trigger_t = 3;
+    pub const RSERVE_WEIGHTS_STORED: rserve_weights_t = 0;
+    pub const RSERVE_WEIGHTS_INT8: rserve_weights_t = 1;
     pub const RSERVE_PART_TOKENS: rserve_part_type_t = 1;
     pub const RSERVE_PART_TEXT: rserve_part_type_t = 2;
     pub const RSERVE_PART_TEMPLATE: rserve_part_type_t = 3;
@@ -151,6 +153,8 @@ c_structs! {
         pub log: *const rserve_log,
         pub load_progress: *const rserve_load_progress,
         pub embedding_cache_bytes: i64,
+        pub weights: rserve_weights_t,
+        pub reserved: u32,
     }
 
     pub struct rserve_frames {

@@ -27,6 +27,7 @@ pub type rserve_scheme_t = i32;
 pub type rserve_gate_t = i32;
 pub type rserve_sharing_t = i32;
 pub type rserve_trigger_t = i32;
+pub type rserve_weights_t = i32;
 pub type rserve_part_type_t = i32;
 pub type rserve_layout_t = i32;
 pub type rserve_dtype_t = i32;

@@ -78,6 +78,17 @@ pub enum Trigger {
     OnChunk = sys::RSERVE_TRIGGER_ON_CHUNK,
 }
 
+/// How the matrices of the layers and of the vision blocks are held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum Weights {
+    /// As the checkpoint has them.
+    #[default]
+    Stored = sys::RSERVE_WEIGHTS_STORED,
+    /// 8 bits, a scale a column: less memory, faster, other logits.
+    Int8 = sys::RSERVE_WEIGHTS_INT8,
+}
+
 /// [`Config::encode_batch_tokens`]: all pictures of a request in one batch.
 pub const ENCODE_ALL: i64 = sys::RSERVE_ENCODE_ALL;
 
@@ -150,6 +161,8 @@ pub struct Config {
     pub max_unacknowledged: i64,
     /// Embeddings kept for requests that bring the same pictures again; 0: none.
     pub embedding_cache_bytes: i64,
+    /// How the matrices are held.
+    pub weights: Weights,
     /// See [`Config::log`].
     pub log: Option<LogSink>,
     /// See [`Config::load_progress`].

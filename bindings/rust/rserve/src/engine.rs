@@ -206,6 +206,7 @@ impl Engine {
             embedding_cache_bytes: config.embedding_cache_bytes,
             log: log.as_ref().map_or(null(), |log| log),
             load_progress: progress.as_ref().map_or(null(), |progress| progress),
+            weights: config.weights as i32,
             ..sys::rserve_engine_config::init()
         };
         let mut handle = null_mut();

@@ -1,0 +1,398 @@
+// rserve bench model: how fast a checkpoint is loaded, encodes and prefills, without any
+// scheduling.
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "src/backend/cpu/weights.h"
+#include "src/model/model_folder.h"
+#include "src/model/spec/image_plan.h"
+#include "tools/rserve/command.h"
+#include "tools/rserve/engine_options.h"
+#include "tools/rserve/files.h"
+#include "tools/rserve/json_text.h"
+#include "tools/rserve/machine_speed.h"
+#include "tools/rserve/model_work.h"
+#include "tools/rserve/process_memory.h"
+#include "tools/rserve/progress.h"
+#include "tools/rserve/text.h"
+
+namespace rserve::tool {
+namespace {
+
+using nlohmann::json;
+
+constexpr CommandText kText = {
+    "bench model",
+    "Loads a checkpoint, encodes one picture of each size and prefills one prompt of each length\n"
+    "in chunks of each size, with each number of threads, nothing else running; prints seconds,\n"
+    "tokens/s, and the useful work a second beside the FMA peak measured between the runs. Values\n"
+    "are medians. Where the time to first token of schemes is wanted, 'rserve bench' is the "
+    "command.\n",
+    "  rserve make-model /tmp/m4 --preset 3b --layers 4 --vision-layers 8 --dtype f16\n"
+    "  rserve bench model /tmp/m4\n"
+    "  rserve bench model /tmp/m4 --threads 1,2 --images 448x448,896x896 --prompts 512,2048 "
+    "--chunks 256,all\n"
+    "  rserve bench model /tmp/m4 --images none --prompts 512 --json model.json\n"};
+
+struct ModelFlags {
+  std::string model;
+  std::vector<std::string> threads = {"0"};
+  std::vector<std::string> images = {"448x448"};
+  std::vector<std::string> prompts = {"512"};
+  std::vector<std::string> chunks = {"all"};
+  std::string isa = "best";
+  Weights weights = Weights::kStored;
+  int64_t kv_tokens = 0;
+  int64_t repeat = 5;
+  std::string json_path;
+};
+
+void Declare(OptionTable* table, ModelFlags* flags) {
+  table->Positional("MODEL", &flags->model,
+                    "the model's folder (one called kernels or model as ./model)");
+  table->Section("What is measured: every combination of these lists");
+  table->List("threads", "LIST", &flags->threads, "numbers of threads; 0: one a core");
+  table->List("images", "LIST", &flags->images, "sizes of pictures, WxH; none: no encode");
+  table->List("prompts", "LIST", &flags->prompts, "tokens of prompts; none: no prefill");
+  table->List("chunks", "LIST", &flags->chunks, "tokens prefilled at once; all: the whole prompt");
+  table->Section("Measurement");
+  table->Int("kv-tokens", "N", 0, int64_t{1} << 31, &flags->kv_tokens,
+             "tokens in the KV cache; 0: what the longest prompt needs");
+  table->String("kernels", "NAME", &flags->isa,
+                "instruction set: generic, avx2, avx512, ..., or best");
+  table->Custom("weights", "FORMAT", "stored", "stored, or int8 for the layers' matrices",
+                [flags](absl::string_view text) {
+                  const auto weights = ParseWeights(text);
+                  if (weights.ok()) flags->weights = *weights;
+                  return weights.status();
+                });
+  table->Int("repeat", "N", 1, 1000, &flags->repeat, "runs of each case");
+  table->String("json", "FILE", &flags->json_path, "write the results as JSON");
+}
+
+constexpr int32_t kBlockTokens = 16;
+
+struct Picture {
+  int64_t width = 0, height = 0;
+};
+
+struct Plan {
+  std::vector<int> cores = UsableCores();
+  std::vector<int> threads;
+  std::vector<Picture> pictures;
+  std::vector<int64_t> prompts;
+  std::vector<int64_t> chunks;  // 0: the whole prompt
+};
+
+absl::StatusOr<int64_t> ParseNumber(const char* option, const std::string& text, int64_t min,
+                                    int64_t max) {
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(text, &value) || value < min || value > max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", option, ": '", text, "' is not a number from ", min, " to ", max));
+  }
+  return value;
+}
+
+absl::StatusOr<Plan> ParsePlan(const ModelFlags& flags) {
+  constexpr int64_t kMaxTokens = int64_t{1} << 20;
+  Plan plan;
+  for (const std::string& text : flags.threads) {
+    const absl::StatusOr<int64_t> threads = ParseNumber("threads", text, 0, 4096);
+    if (!threads.ok()) return threads.status();
+    plan.threads.push_back(std::max(
+        1, static_cast<int>(*threads > 0 ? *threads : static_cast<int64_t>(plan.cores.size()))));
+  }
+  for (const std::string& text : flags.images) {
+    if (text == "none") continue;
+    Picture picture;
+    if (absl::Status status = ParseSize(text, &picture.width, &picture.height); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--images: ", status.message()));
+    }
+    plan.pictures.push_back(picture);
+  }
+  for (const std::string& text : flags.prompts) {
+    if (text == "none") continue;
+    const absl::StatusOr<int64_t> tokens = ParseNumber("prompts", text, 1, kMaxTokens);
+    if (!tokens.ok()) return tokens.status();
+    plan.prompts.push_back(*tokens);
+  }
+  for (const std::string& text : flags.chunks) {
+    const absl::StatusOr<int64_t> tokens =
+        text == "all" ? 0 : ParseNumber("chunks", text, 1, kMaxTokens);
+    if (!tokens.ok()) return tokens.status();
+    plan.chunks.push_back(*tokens);
+  }
+  return plan;
+}
+
+struct Encoded {
+  int threads = 0;
+  Picture picture;
+  model::ImagePlan plan;
+  double flop = 0;
+  Timed timed;
+};
+
+struct Prefilled {
+  int threads = 0;
+  int64_t tokens = 0, chunk = 0;
+  double flop = 0;
+  Timed timed;
+};
+
+struct Report {
+  const char* kernels = "";
+  double load_seconds = 0;
+  int64_t load_peak_bytes = 0, weight_bytes = 0, kv_bytes = 0, peak_bytes = 0;
+  std::vector<Encoded> encodes;
+  std::vector<Prefilled> prefills;
+};
+
+class ModelBench {
+ public:
+  ModelBench(const model::ModelFolder& folder, std::shared_ptr<const cpu::CpuModel> model,
+             const kernels::KernelTable& isa, int64_t repeat, int64_t kv_tokens)
+      : folder_(folder),
+        config_(folder.config),
+        model_(std::move(model)),
+        isa_(isa),
+        repeat_(repeat),
+        kv_blocks_((kv_tokens + kBlockTokens - 1) / kBlockTokens) {}
+
+  absl::Status Encode(int threads, const Plan& wanted, Report* report) {
+    if (wanted.pictures.empty()) return absl::OkStatus();
+    const std::unique_ptr<cpu::ThreadPool> pool = MakePool(threads, wanted.cores);
+    MachineSpeed machine(isa_, pool.get());
+    const auto encoder = cpu::MakeCpuEncoder(model_, pool.get());
+    for (const Picture& picture : wanted.pictures) {
+      Encoded out{threads, picture, {}, 0, {}};
+      const absl::StatusOr<model::ImagePlan> plan =
+          model::PlanImage(picture.height, picture.width, folder_.processor);
+      if (!plan.ok()) return plan.status();
+      out.plan = *plan;
+      out.flop = EncodeFlop(config_, plan->grid);
+      const int64_t patches = plan->grid.patches();
+      const std::vector<float> pixels(static_cast<size_t>(patches * config_.vision.patch_dim()),
+                                      0.5f);
+      std::vector<float> rows(static_cast<size_t>(plan->tokens * config_.text.hidden_size));
+      absl::Status status;
+      out.timed = TimeWork(&machine, repeat_, [&] {
+        status.Update(encoder->Encode({{plan->grid, pixels.data(), rows.data()}}));
+      });
+      if (!status.ok()) return status;
+      report->encodes.push_back(out);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Prefill(int threads, const Plan& plan, Report* report) {
+    if (plan.prompts.empty()) return absl::OkStatus();
+    const std::unique_ptr<cpu::ThreadPool> pool = MakePool(threads, plan.cores);
+    MachineSpeed machine(isa_, pool.get());
+    const auto stage =
+        cpu::MakeCpuStage(model_, {0, config_.text.num_layers},
+                          {static_cast<int32_t>(kv_blocks_), kBlockTokens}, pool.get());
+    for (const int64_t tokens : plan.prompts) {
+      std::vector<int64_t> seen;
+      for (const int64_t wanted : plan.chunks) {
+        const int64_t chunk = wanted == 0 ? tokens : std::min(wanted, tokens);
+        if (std::find(seen.begin(), seen.end(), chunk) != seen.end()) continue;
+        seen.push_back(chunk);
+        Prefilled out{threads, tokens, chunk, PrefillFlop(config_, tokens), {}};
+        absl::Status status;
+        out.timed =
+            TimeWork(&machine, repeat_, [&] { status.Update(Run(stage.get(), tokens, chunk)); });
+        if (!status.ok()) return status;
+        report->prefills.push_back(out);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Run(backend::StageBackend* stage, int64_t tokens, int64_t chunk) {
+    ids_.assign(static_cast<size_t>(tokens), 1);
+    positions_.resize(static_cast<size_t>(tokens));
+    for (int64_t t = 0; t < tokens; ++t) {
+      positions_[static_cast<size_t>(t)] = static_cast<int32_t>(t);
+    }
+    blocks_.resize(static_cast<size_t>(kv_blocks_));
+    for (int64_t b = 0; b < kv_blocks_; ++b) {
+      blocks_[static_cast<size_t>(b)] = static_cast<int32_t>(b);
+    }
+    logits_.resize(static_cast<size_t>(config_.text.vocab_size));
+    for (int64_t begin = 0; begin < tokens; begin += chunk) {
+      backend::StageEntry entry;
+      entry.begin = begin;
+      entry.count = std::min(chunk, tokens - begin);
+      entry.token_ids = ids_.data() + begin;
+      for (auto& axis : entry.positions) axis = positions_.data() + begin;
+      entry.kv_blocks = blocks_;
+      entry.want_logits = begin + entry.count == tokens;
+      entry.logits = logits_.data();
+      backend::StageWork work;
+      work.entries = absl::MakeConstSpan(&entry, 1);
+      work.total_tokens = entry.count;
+      if (absl::Status status = stage->Forward(work); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  const model::ModelFolder& folder_;
+  const model::ModelConfig& config_;
+  const std::shared_ptr<const cpu::CpuModel> model_;
+  const kernels::KernelTable& isa_;
+  const int64_t repeat_;
+  const int64_t kv_blocks_;
+  std::vector<int32_t> ids_, positions_, blocks_;
+  std::vector<float> logits_;
+};
+
+std::string Render(const Report& report) {
+  std::string out = absl::StrFormat(
+      "%s kernels; loaded in %.2f s; weights %s, KV cache %s, peak memory %s while loading and %s "
+      "over all\n",
+      report.kernels, report.load_seconds, FormatBytes(report.weight_bytes),
+      FormatBytes(report.kv_bytes), FormatBytes(report.load_peak_bytes),
+      FormatBytes(report.peak_bytes));
+  if (!report.encodes.empty()) {
+    TextTable table(
+        {"encode", "threads", "patches", "tokens", "s/picture", "GFLOP/s", "FMA peak", "of it"});
+    for (const Encoded& run : report.encodes) {
+      const double flops = run.flop / run.timed.seconds;
+      table.Row({absl::StrCat(run.picture.width, "x", run.picture.height),
+                 absl::StrCat(run.threads), absl::StrCat(run.plan.grid.patches()),
+                 absl::StrCat(run.plan.tokens), FormatFixed(run.timed.seconds, 3),
+                 FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
+                 FormatPercent(flops / run.timed.fma_flops)});
+    }
+    absl::StrAppend(&out, "\n", table.ToString());
+  }
+  if (!report.prefills.empty()) {
+    TextTable table(
+        {"prefill", "threads", "chunk", "s", "tokens/s", "GFLOP/s", "FMA peak", "of it"});
+    for (const Prefilled& run : report.prefills) {
+      const double flops = run.flop / run.timed.seconds;
+      table.Row({absl::StrCat(run.tokens, " tokens"), absl::StrCat(run.threads),
+                 absl::StrCat(run.chunk), FormatFixed(run.timed.seconds, 3),
+                 FormatFixed(static_cast<double>(run.tokens) / run.timed.seconds, 1),
+                 FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
+                 FormatPercent(flops / run.timed.fma_flops)});
+    }
+    absl::StrAppend(&out, "\n", table.ToString());
+  }
+  return out;
+}
+
+json TimedJson(int threads, double flop, const Timed& timed) {
+  return {{"threads", threads},
+          {"seconds", timed.seconds},
+          {"gflop", flop / 1e9},
+          {"gflops", flop / timed.seconds / 1e9},
+          {"fma_gflops", timed.fma_flops / 1e9},
+          {"share_of_fma", flop / timed.seconds / timed.fma_flops}};
+}
+
+json ReportJson(const Report& report) {
+  json encodes = json::array(), prefills = json::array();
+  for (const Encoded& run : report.encodes) {
+    json entry = TimedJson(run.threads, run.flop, run.timed);
+    entry["width"] = run.picture.width;
+    entry["height"] = run.picture.height;
+    entry["patches"] = run.plan.grid.patches();
+    entry["tokens"] = run.plan.tokens;
+    encodes.push_back(std::move(entry));
+  }
+  for (const Prefilled& run : report.prefills) {
+    json entry = TimedJson(run.threads, run.flop, run.timed);
+    entry["tokens"] = run.tokens;
+    entry["chunk"] = run.chunk;
+    entry["tokens_per_s"] = static_cast<double>(run.tokens) / run.timed.seconds;
+    prefills.push_back(std::move(entry));
+  }
+  return {{"kernels", report.kernels},
+          {"load",
+           {{"seconds", report.load_seconds},
+            {"weight_bytes", report.weight_bytes},
+            {"peak_rss_bytes", report.load_peak_bytes}}},
+          {"kv_bytes", report.kv_bytes},
+          {"peak_rss_bytes", report.peak_bytes},
+          {"encode", std::move(encodes)},
+          {"prefill", std::move(prefills)}};
+}
+
+absl::Status Bench(const ModelFlags& flags, const Plan& plan, const kernels::KernelTable& isa) {
+  absl::StatusOr<model::ModelFolder> folder = model::OpenModelFolder(flags.model);
+  if (!folder.ok()) return folder.status();
+  Report report;
+  report.kernels = isa.name;
+  absl::StatusOr<std::shared_ptr<const cpu::CpuModel>> model;
+  {
+    ResetPeakRss();
+    const std::unique_ptr<cpu::ThreadPool> pool =
+        MakePool(*std::max_element(plan.threads.begin(), plan.threads.end()), plan.cores);
+    Progress progress("loading");
+    cpu::LoadOptions options;
+    options.pool = pool.get();
+    if (flags.weights == Weights::kInt8) options.weights = cpu::WeightFormat::kInt8;
+    options.progress = [&progress](int64_t done, int64_t total) { progress.Update(done, total); };
+    report.load_seconds = Seconds(
+        [&] { model = cpu::LoadForIsa(folder->config, *folder->checkpoint, options, isa); });
+    if (!model.ok()) return model.status();
+    report.load_peak_bytes = PeakRssBytes();
+  }
+  folder->checkpoint.reset();
+  report.weight_bytes = (*model)->weight_bytes();
+
+  int64_t kv_tokens = flags.kv_tokens;
+  for (const int64_t tokens : plan.prompts) kv_tokens = std::max(kv_tokens, tokens);
+  const model::TextConfig& text = folder->config.text;
+  report.kv_bytes = kv_tokens * 2 * text.num_layers * text.num_kv_heads * text.head_dim * 4;
+  ModelBench bench(*folder, *model, isa, flags.repeat, kv_tokens);
+  Progress progress("measuring");
+  int64_t done = 0;
+  const auto steps = static_cast<int64_t>(2 * plan.threads.size());
+  for (const int threads : plan.threads) {
+    if (absl::Status s = bench.Encode(threads, plan, &report); !s.ok()) return s;
+    progress.Update(++done, steps);
+    if (absl::Status s = bench.Prefill(threads, plan, &report); !s.ok()) return s;
+    progress.Update(++done, steps);
+  }
+  progress.Finish();
+  report.peak_bytes = PeakRssBytes();
+  std::fputs(Render(report).c_str(), stdout);
+  if (flags.json_path.empty()) return absl::OkStatus();
+  return WriteFile(flags.json_path, JsonText(ReportJson(report)));
+}
+
+}  // namespace
+
+int BenchModelCommand(Args args) {
+  ModelFlags flags;
+  OptionTable table;
+  Declare(&table, &flags);
+  if (const std::optional<int> code = ParseOrHelp(kText, &table, args)) return *code;
+  const absl::StatusOr<const kernels::KernelTable*> isa = FindKernels(flags.isa);
+  if (!isa.ok()) return FailUsage(isa.status());
+  const absl::StatusOr<Plan> plan = ParsePlan(flags);
+  if (!plan.ok()) return FailUsage(plan.status());
+  if (absl::Status status = CheckOutputs({flags.json_path}, {}); !status.ok()) {
+    return FailUsage(status);
+  }
+  const absl::Status status = Bench(flags, *plan, **isa);
+  return status.ok() ? kExitOk : Fail(status);
+}
+
+}  // namespace rserve::tool

@@ -1,0 +1,62 @@
+// How fast this machine is at best, measured beside the work whose speed is asked for: shared
+// machines and warm ones change by the minute, so a share of the peak means something only when
+// both were measured together.
+
+#ifndef RSERVE_TOOLS_RSERVE_MACHINE_SPEED_H_
+#define RSERVE_TOOLS_RSERVE_MACHINE_SPEED_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kernels/cpu/isa.h"
+#include "src/backend/cpu/thread_pool.h"
+
+namespace rserve::tool {
+
+// The kernels of that name, of those this machine runs; "" or "best": the fastest. INVALID_ARGUMENT
+// names the choices.
+absl::StatusOr<const kernels::KernelTable*> FindKernels(absl::string_view name);
+
+// The cores that this process may use.
+std::vector<int> UsableCores();
+// Threads for a measurement, the calling one among them: a core each, as a worker of the engine has
+// them, where there are enough.
+std::unique_ptr<cpu::ThreadPool> MakePool(int threads, const std::vector<int>& cores);
+
+// The limits of the machine with all threads of a pool at work. `pool` is borrowed.
+class MachineSpeed {
+ public:
+  MachineSpeed(const kernels::KernelTable& isa, cpu::ThreadPool* pool);
+
+  // One short run (milliseconds) of independent fused multiply-adds in registers: FLOP/s.
+  double FmaFlops();
+  // One run of a[i] = b[i] + 3 c[i] over arrays larger than caches commonly are; bytes read and
+  // written a second, as programs see them.
+  double TriadBytes();
+
+ private:
+  // fn(thread) once on every thread, all at the same time.
+  void OnEveryThread(absl::FunctionRef<void(int64_t)> fn);
+
+  const kernels::KernelTable& isa_;
+  cpu::ThreadPool* pool_;
+  std::vector<float> a_, b_, c_;
+};
+
+// Medians of `repeats` runs of `work` after one that is not counted, and of the FMA peak measured
+// before each of them.
+struct Timed {
+  double seconds = 0;
+  double fma_flops = 0;
+};
+Timed TimeWork(MachineSpeed* machine, int64_t repeats, absl::FunctionRef<void()> work);
+
+double Seconds(absl::FunctionRef<void()> work);
+
+}  // namespace rserve::tool
+
+#endif  // RSERVE_TOOLS_RSERVE_MACHINE_SPEED_H_
