@@ -9,6 +9,18 @@
 
 namespace rserve::media {
 
+namespace {
+
+// A frame takes a byte for each of its pixels while it is drawn, wherever it lies.
+absl::Status CheckFrame(const GifFrame& frame, int64_t number, int64_t width, int64_t height) {
+  if (int64_t{frame.width} * frame.height <= width * height) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("damaged GIF: frame ", number, " of ", frame.width,
+                                                 "x", frame.height, " pixels on a screen of ",
+                                                 width, "x", height));
+}
+
+}  // namespace
+
 absl::StatusOr<GifVideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes,
                                           const ImageLimits& limits) {
   if (!LooksLikeGif(bytes)) {
@@ -37,6 +49,8 @@ absl::StatusOr<GifVideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes,
                        info.height, " pixels, at most ", kMaxGifFrames, " frames and ", most_pixels,
                        " pixels in all are taken (", kMaxGifPixelsFactor, " * max_image_pixels)"));
     }
+    absl::Status status = CheckFrame(frame, info.frames(), info.width, info.height);
+    if (!status.ok()) return status;
     info.begin_s.push_back(static_cast<double>(hundredths) / 100.0);
     hundredths += frame.delay_cs < 2 ? 10 : frame.delay_cs;
   }
@@ -88,6 +102,8 @@ absl::Status GifPlayer::Draw() {
   if (!*more) {
     return absl::InvalidArgumentError(absl::StrCat("the GIF ends before frame ", shown_ + 1));
   }
+  absl::Status status = CheckFrame(frame_, shown_ + 1, width_, height_);
+  if (!status.ok()) return status;
   const GifPalette palette = GifColours(frame_);
   const auto colour = [&palette](int index, bool opaque) {
     const auto& rgb = palette[static_cast<size_t>(index)];
@@ -110,7 +126,7 @@ absl::Status GifPlayer::Draw() {
     });
   }
   indices_.resize(static_cast<size_t>(int64_t{frame_.width} * frame_.height));
-  absl::Status status = DecodeGifIndices(bytes_, frame_, absl::MakeSpan(indices_));
+  status = DecodeGifIndices(bytes_, frame_, absl::MakeSpan(indices_));
   if (!status.ok()) return status;
   const bool first = shown_ < 0;
   ForRows(frame_, [&](Pixel* pixels, int64_t begin, int32_t columns) {

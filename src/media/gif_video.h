@@ -3,8 +3,8 @@
 // Frames are what Pillow shows of them: transparent pixels leave what was there, disposal restores
 // the frame's place or clears it (to white where the first frame has a transparent colour,
 // otherwise to the frame's transparent colour or the background's), and what nobody has drawn is
-// white. Unlike Pillow, a later frame that reaches over the screen is cut off there: the frames of
-// a video are of one size.
+// white. Unlike Pillow, a later frame that reaches over the screen is cut off there, and one that
+// is larger than the screen is refused: the frames of a video are of one size.
 
 #ifndef RSERVE_SRC_MEDIA_GIF_VIDEO_H_
 #define RSERVE_SRC_MEDIA_GIF_VIDEO_H_

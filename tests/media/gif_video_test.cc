@@ -1,5 +1,6 @@
 // Animated GIFs as videos: frames are Pillow's, times are the file's, and nothing hostile is drawn.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -108,6 +109,17 @@ TEST_CASE("an animation over a limit is refused before it is drawn", "[media][ho
   REQUIRE(info.ok());
   REQUIRE(info->frames() == 2);
   CHECK(GifPlayer(outside, *info).Show(1).ok());
+  // A later frame that is larger than the screen would take 4 GiB.
+  ByteVector large = frame;
+  std::fill(large.begin() + 5, large.begin() + 9, uint8_t{0xff});
+  outside.insert(outside.end(), large.begin(), large.end());
+  const absl::Status refused = ReadGifVideo(outside, {}).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(refused.ToString().find("frame 2 of 65535x65535") != std::string::npos);
+  const ByteVector changed = outside;  // after it was planned
+  GifPlayer player(changed, *info);
+  CHECK(player.Show(1).ok());
+  CHECK(absl::IsInvalidArgument(player.Show(2).status()));
 }
 
 }  // namespace
