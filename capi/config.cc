@@ -24,6 +24,9 @@ static_assert(RSERVE_SCHEME_COLOCATED == static_cast<int>(Scheme::kColocated));
 static_assert(RSERVE_WEIGHTS_STORED == static_cast<int>(Weights::kStored));
 static_assert(RSERVE_WEIGHTS_INT8 == static_cast<int>(Weights::kInt8));
 static_assert(RSERVE_ENCODE_ALL == kEncodeAll);
+static_assert(RSERVE_BACKEND_CUDA == static_cast<int>(Backend::kCuda));
+static_assert(RSERVE_DEVICE_SHARING_TURNS == static_cast<int>(DeviceSharing::kTurns));
+static_assert(RSERVE_DEVICE_SHARING_PARTS == static_cast<int>(DeviceSharing::kParts));
 
 template <typename T>
 absl::Status ReadList(const char* field, const int32_t* list, size_t count, std::vector<T>* out) {
@@ -72,6 +75,27 @@ absl::Status ReadPlacement(const rserve_engine_config& c, ModelEngineOptions* op
   return absl::OkStatus();
 }
 
+absl::Status ReadBackend(const rserve_engine_config& c, ModelEngineOptions* options) {
+  if (c.backend < RSERVE_BACKEND_CPU || c.backend > RSERVE_BACKEND_CUDA) {
+    return UnknownValue("backend", c.backend);
+  }
+  if (c.device_sharing < RSERVE_DEVICE_SHARING_STREAMS ||
+      c.device_sharing > RSERVE_DEVICE_SHARING_PARTS) {
+    return UnknownValue("device_sharing", c.device_sharing);
+  }
+  options->backend = static_cast<Backend>(c.backend);
+  options->device_sharing = static_cast<DeviceSharing>(c.device_sharing);
+  options->encoder_percent = c.encoder_percent;
+  if (c.tensor_parallel != 0) options->tensor_parallel = c.tensor_parallel;
+  absl::Status status =
+      CheckList("cuda_library", c.cuda_library, c.cuda_library_length, kMaxListEntries);
+  if (!status.ok()) return status;
+  if (c.cuda_library_length > 0) {
+    options->cuda_library.assign(c.cuda_library, c.cuda_library_length);
+  }
+  return ReadList("devices", c.devices, c.num_devices, &options->devices);
+}
+
 void ReadBudgets(const rserve_engine_config& c, ModelEngineOptions* options) {
   if (c.kv_block_tokens != 0) options->kv_block_tokens = c.kv_block_tokens;
   options->kv_tokens = c.kv_tokens;
@@ -98,6 +122,7 @@ absl::StatusOr<ModelEngineOptions> ReadConfig(const rserve_engine_config* config
   options.model_path.assign(c.model_path, c.model_path_length);
   status = ReadPolicy(c, &options);
   status.Update(ReadPlacement(c, &options));
+  status.Update(ReadBackend(c, &options));
   if (!status.ok()) return status;
   ReadBudgets(c, &options);
   if (c.weights < RSERVE_WEIGHTS_STORED || c.weights > RSERVE_WEIGHTS_INT8) {

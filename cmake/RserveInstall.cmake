@@ -37,6 +37,12 @@ configure_file(cmake/rserve.pc.in rserve.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/rserve.pc"
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
+# The CUDA backend, which librserve opens where it lies beside it. Not in the Debian packages: it
+# needs libcublasLt, which Debian has not.
+if(RSERVE_HAVE_CUDA)
+  install(TARGETS rserve_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda OPTIONAL)
+endif()
+
 if(RSERVE_TOOLS)
   install(TARGETS rserve_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 endif()

@@ -1,35 +1,56 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, as one prepared command.
-#   scripts/gpu_check.sh prepare            builds build/gpu_check/bin (here; needs nvcc, no GPU)
+#   scripts/gpu_check.sh prepare            builds build/gpu_check (here; needs nvcc, no GPU)
 #   scripts/gpu_check.sh run [--out DIR]    runs it (there; needs a driver, libcublasLt and python3)
-#   scripts/gpu_check.sh run --dry --bin DIR [--out DIR]
-#                                           the same steps over the emulated programs in DIR
-# `run` writes report.json and report.md, whatever it finds, and fails if a step failed.
+#   scripts/gpu_check.sh run --dry [--bin DIR] [--out DIR]
+#                                           the same steps over the emulated programs
+# build/gpu_check holds programs (bin) and the libraries that they need but for the C library and
+# CUDA's own (lib). `run` writes report.json and report.md, whatever it finds, and fails if a step
+# failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
-  sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//' >&2
+  sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2
   exit 2
 }
 
 limit_mib=60  # of the bundle and the working tree together
+bundle=build/gpu_check
+
+# The libraries of a program that a machine without rserve's build dependencies lacks.
+needed_libraries() {
+  ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(ld-linux|libc|libm|libdl|libpthread|librt|libcuda|libcublasLt|libcublas)[.-]' || true
+}
 
 prepare() {
-  local build=build/gpu programs=(kernels_gpu_test backend_gpu_test rserve_gpu_bench)
+  local build=build/gpu
+  local programs=(kernels_gpu_test backend_gpu_test engine_gpu_test rserve_gpu_bench
+    kernels_cuda_test backend_cuda_test engine_cuda_test rserve_gpu_bench_dry rserve_tool)
+  local libraries=(rserve_cuda rserve_cuda_emulated)
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRSERVE_CUDA=ON -DRSERVE_TESTS=ON \
     >/dev/null
-  cmake --build "$build" --target "${programs[@]}"
-  mkdir -p build/gpu_check/bin
-  for program in "${programs[@]}"; do
-    strip -o "build/gpu_check/bin/$program" "$(find "$build" -type f -name "$program" | head -n 1)"
+  cmake --build "$build" --target "${programs[@]}" "${libraries[@]}"
+  rm -rf "$bundle/bin" "$bundle/lib"
+  mkdir -p "$bundle/bin" "$bundle/lib"
+  local name file
+  for name in "${programs[@]}"; do
+    file=${name/rserve_tool/rserve}
+    strip -o "$bundle/bin/$file" "$(find "$build/bin" "$build/tests" -type f -name "$file" | head -n 1)"
   done
-  local bundle tree
-  bundle=$(du -sm build/gpu_check | cut -f1)
+  for name in "${libraries[@]}"; do
+    strip -o "$bundle/lib/lib$name.so" "$(find "$build/lib" -name "lib$name.so" | head -n 1)"
+  done
+  needed_libraries "$bundle"/bin/* "$bundle"/lib/*.so | while read -r file; do
+    cp -L "$file" "$bundle/lib/"
+  done
+  local size tree
+  size=$(du -sm "$bundle" | cut -f1)
   tree=$( (git ls-files -z; git ls-files -z -o --exclude-standard) | du -cm --files0-from=- |
     tail -n 1 | cut -f1)
-  echo "bundle $bundle MiB, working tree $tree MiB"
-  if [ $((bundle + tree)) -gt "$limit_mib" ]; then
+  echo "bundle $size MiB, working tree $tree MiB"
+  if [ $((size + tree)) -gt "$limit_mib" ]; then
     echo "together more than $limit_mib MiB" >&2
     exit 1
   fi
@@ -47,8 +68,23 @@ step() {
   [ "$rc" -eq 0 ] || failed=1
 }
 
+# schemes LIBRARY_OPTION SHAPE... -- LOAD...: colocated, epd and rserve on one GPU, with each way of
+# sharing it, on a made-up model.
+schemes() {
+  local library=$1 shape=() sharing
+  shift
+  while [ "$1" != -- ]; do shape+=("$1"); shift; done
+  shift
+  step model 120 "$bin/rserve" make-model "$scratch/model" "${shape[@]}"
+  for sharing in streams turns parts; do
+    step "schemes_$sharing" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
+      --device-sharing "$sharing" --schemes rserve,epd,colocated --json "$out/schemes_$sharing.json" \
+      "$@"
+  done
+}
+
 run() {
-  local dry=no bin=build/gpu_check/bin out=build/gpu_check/report
+  local dry=no bin=$bundle/bin out=$bundle/report scratch
   while [ $# -gt 0 ]; do
     case "$1" in
       --dry) dry=yes; shift ;;
@@ -58,28 +94,47 @@ run() {
     esac
   done
   mkdir -p "$out"
-  rm -f "$out"/*.txt "$out"/report.*
+  rm -f "$out"/*.txt "$out"/*.json "$out"/report.*
   : >"$out/steps.txt"
+  scratch=$(mktemp -d)
+  # shellcheck disable=SC2064
+  trap "rm -rf '$scratch'" EXIT
+  export LD_LIBRARY_PATH="$bin/../lib:${LD_LIBRARY_PATH:-}"
   if [ "$dry" = yes ]; then
     step kernels 60 "$bin/kernels_cuda_test"
     step golden 60 "$bin/backend_cuda_test" "CUDA: prompts share*"
+    step engine 60 "$bin/engine_cuda_test" "CUDA engine: many requests*"
     step bench 60 "$bin/rserve_gpu_bench_dry"
+    # The command lies with the tests in a bundle, beside their folder in a build.
+    [ -x "$bin/rserve" ] || bin=$bin/../bin
+    schemes "--cuda-library $bin/../lib/librserve_cuda_emulated.so" --layers 2 --hidden 64 --heads 2 \
+      --kv-heads 1 --intermediate 64 --vocab 1280 --vision-layers 1 --vision-hidden 32 \
+      --vision-heads 2 --vision-intermediate 32 -- \
+      --requests 2 --images 1 --image-size 56x56 --text-tokens 8 --trailing-text-tokens 8 \
+      --kv-tokens 512 --encoder-batch-tokens 256 --token-budget 64 --repeat 1 --warmup 0
   else
     # cuBLASLt lies with CUDA, or with the packages of a Python that uses it.
     local found
     found=$(find /usr/local/cuda*/lib64 /usr/lib /usr/local/lib /opt -name 'libcublasLt.so.13' \
       2>/dev/null | head -n 1 || true)
-    [ -z "$found" ] || export LD_LIBRARY_PATH="$(dirname "$found"):${LD_LIBRARY_PATH:-}"
+    [ -z "$found" ] || export LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
     step device 20 nvidia-smi --format=csv,noheader \
       --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit
     # Launches are over when they return, so that tests may look at managed memory.
     step kernels 60 env CUDA_LAUNCH_BLOCKING=1 "$bin/kernels_gpu_test"
     step golden 60 "$bin/backend_gpu_test"
+    # The golden prompts through the engine, pictures against the CPU, 200 requests with cancels.
+    step engine 60 "$bin/engine_gpu_test"
     if command -v compute-sanitizer >/dev/null; then
       step sanitizer 60 env CUDA_LAUNCH_BLOCKING=1 compute-sanitizer --error-exitcode 1 \
         "$bin/kernels_gpu_test" "attention refuses*,RMSNorm agrees*,paged causal*"
     fi
     step bench 120 "$bin/rserve_gpu_bench"
+    # The 7B model's widths at a quarter of its depth: the same kernels, a file of 6 GB.
+    schemes "" --preset 7b --layers 7 --vision-layers 8 --max-pixels 802816 -- \
+      --requests 8 --images 8 --image-size 896x896 --trailing-text-tokens 256 --token-budget 2048 \
+      --encode-batch 2048 --kv-tokens 98304 --embedding-bytes 2G --pixel-bytes 4G \
+      --encoder-batch-tokens 8192 --media-threads 8 --repeat 2
     if python3 -c 'import torch, transformers; assert torch.cuda.is_available()' 2>/dev/null; then
       step reference 120 python3 scripts/gpu_reference.py
     fi

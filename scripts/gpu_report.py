@@ -13,6 +13,21 @@ def measurements(text):
     return found
 
 
+def schemes(folder, name):
+    """What a run of `rserve bench` measured, as the other measurements are."""
+    file = folder / f"{name}.json"
+    if not file.exists():
+        return
+    results = json.loads(file.read_text())
+    for run in results["runs"]:
+        scheme = f"{name.replace('_', '.')}.{run['scheme']}"
+        yield {"name": f"{scheme}.ttft", "value": run["ttft_ms"]["mean"], "unit": "ms, mean"}
+        yield {"name": f"{scheme}.throughput", "value": run["tokens_per_s"], "unit": "tokens/s"}
+    for ratio in results["ratios"]:
+        yield {"name": f"{name.replace('_', '.')}.{ratio['scheme']}_to_{ratio['to']}.ttft",
+               "value": ratio["ttft"], "unit": ""}
+
+
 def main():
     folder, dry = pathlib.Path(sys.argv[1]), sys.argv[2] == "yes"
     report = {"dry": dry, "steps": [], "measurements": []}
@@ -26,6 +41,8 @@ def main():
         if name in ("bench", "reference"):
             for found in measurements(output):
                 report["measurements"].append({"by": name, **found})
+        for found in schemes(folder, name):
+            report["measurements"].append({"by": "engine", **found})
     (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")
 
     lines = ["# GPU check" + (" (dry run: emulated, times mean nothing)" if dry else ""), ""]

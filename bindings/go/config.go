@@ -63,6 +63,21 @@ const (
 	WeightsInt8   Weights = C.RSERVE_WEIGHTS_INT8   // 8 bits: less memory, faster, other logits
 )
 
+// Backend says what computes.
+type Backend int32
+
+// DeviceSharing says how an encoder and a stage on the same GPU share it.
+type DeviceSharing int32
+
+// The backends, and the ways to share a GPU.
+const (
+	BackendCPU           Backend       = C.RSERVE_BACKEND_CPU
+	BackendCUDA          Backend       = C.RSERVE_BACKEND_CUDA           // librserve_cuda.so, opened at run time
+	DeviceSharingStreams DeviceSharing = C.RSERVE_DEVICE_SHARING_STREAMS // side by side
+	DeviceSharingTurns   DeviceSharing = C.RSERVE_DEVICE_SHARING_TURNS   // one batch after another
+	DeviceSharingParts   DeviceSharing = C.RSERVE_DEVICE_SHARING_PARTS   // multiprocessors of their own
+)
+
 // LogRecord is one message of the engine's log.
 type LogRecord struct {
 	Level   int   // 0 debug, 1 info, 2 warning, 3 error
@@ -108,7 +123,14 @@ type Config struct {
 
 	// Embeddings kept for requests that bring the same pictures again; 0: none.
 	EmbeddingCacheBytes int64
-	Weights Weights
+	Weights             Weights
+
+	Backend        Backend
+	TensorParallel int32   // ranks of each stage
+	Devices        []int32 // GPU numbers, one a rank of each stage, then one an encoder; or one for all
+	CUDALibrary    string  // empty: librserve_cuda.so beside this library
+	DeviceSharing  DeviceSharing
+	EncoderPercent int32 // of the multiprocessors, with DeviceSharingParts
 
 	// Log receives the engine's log, from any thread and several at once. It must not call the
 	// engine. A panic in it ends the program.
@@ -191,6 +213,14 @@ func (c *Config) create() (*C.rserve_engine, error) {
 		queue_requests:       C.int64_t(c.QueueRequests),
 		max_prompt_tokens:    C.int64_t(c.MaxPromptTokens),
 		max_image_pixels:     C.int64_t(c.MaxImagePixels),
+		backend:              C.rserve_backend_t(c.Backend),
+		tensor_parallel:      C.int32_t(c.TensorParallel),
+		devices:              memory.ints(c.Devices),
+		num_devices:          C.size_t(len(c.Devices)),
+		cuda_library:         (*C.char)(memory.text(c.CUDALibrary)),
+		cuda_library_length:  C.size_t(len(c.CUDALibrary)),
+		device_sharing:       C.rserve_device_sharing_t(c.DeviceSharing),
+		encoder_percent:      C.int32_t(c.EncoderPercent),
 
 		embedding_cache_bytes: C.int64_t(c.EmbeddingCacheBytes),
 		weights:               C.rserve_weights_t(c.Weights),

@@ -229,6 +229,21 @@ typedef struct rserve_core_list {
   size_t num_cores;
 } rserve_core_list;
 
+/** What computes. */
+typedef int32_t rserve_backend_t;
+enum {
+  RSERVE_BACKEND_CPU = 0,
+  RSERVE_BACKEND_CUDA = 1 /* NVIDIA GPUs: librserve_cuda.so, opened at run time */
+};
+
+/** How an encoder and a stage on the same GPU share it. */
+typedef int32_t rserve_device_sharing_t;
+enum {
+  RSERVE_DEVICE_SHARING_STREAMS = 0, /* side by side, as the GPU puts their kernels */
+  RSERVE_DEVICE_SHARING_TURNS = 1,   /* one batch after another */
+  RSERVE_DEVICE_SHARING_PARTS = 2    /* each has multiprocessors of its own */
+};
+
 /** Zero is the default of every field. Pointers are borrowed for the call to create. */
 typedef struct rserve_engine_config {
   uint32_t struct_size;
@@ -278,12 +293,24 @@ typedef struct rserve_engine_config {
   int64_t embedding_cache_bytes;
   rserve_weights_t weights;
   uint32_t reserved; /* 0 */
+
+  rserve_backend_t backend;
+  int32_t tensor_parallel; /* ranks of each stage: threads on the CPU, GPUs with CUDA; 0: 1 */
+  const int32_t *devices;  /* CUDA: GPU numbers, one a rank of each stage, then one an encoder; a
+                              single one: everything is there; NULL: GPU 0 */
+  size_t num_devices;
+  const char *cuda_library; /* CUDA: the file; NULL: librserve_cuda.so beside this library or in
+                               ../lib, else where the system looks */
+  size_t cuda_library_length;
+  rserve_device_sharing_t device_sharing;
+  int32_t encoder_percent; /* of the multiprocessors, with SHARING_PARTS; 0: 25 */
 } rserve_engine_config;
 
 #define RSERVE_ENGINE_CONFIG_INIT                                                                 \
   {                                                                                               \
     sizeof(rserve_engine_config), RSERVE_SCHEME_RSERVE, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0        \
+        0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, \
+        NULL, 0, NULL, 0, 0, 0                                                                    \
   }
 
 /** The number of a scheme's name ("rserve", "rserve_intra", "epd", "colocated").
@@ -297,7 +324,8 @@ RSERVE_API rserve_status_t rserve_scheme_parse(const char *name, size_t name_len
  *  @param config  Borrowed for the call.
  *  @param engine  Out: owned by the caller, who ends it with rserve_engine_destroy.
  *  NOT_FOUND: a folder or file is missing. INVALID_ARGUMENT: a file is damaged or an option out of
- *  range, by name. RESOURCE_EXHAUSTED: out of memory. [init] @since 0.1 */
+ *  range, by name. RESOURCE_EXHAUSTED: out of memory. UNAVAILABLE: the backend is not there - its
+ *  library, the driver or the GPU - with the reason. [init] @since 0.1 */
 RSERVE_API rserve_status_t rserve_engine_create(const rserve_engine_config *config,
                                                 rserve_engine **engine, rserve_error **err);
 

@@ -1,8 +1,12 @@
 // What a backend must do: encode batches of units, and run one pipeline stage over a micro-batch.
 //
 // A backend computes; it schedules nothing. The runtime gives every object below to one worker,
-// which calls it from one thread at a time. Buffers in a work description are valid until the call
-// returns (synchronous backends) or completes.
+// which calls it from one thread at a time.
+//
+// Each role can do its work before the call returns, or start it: then the call returns early where
+// the backend can (a GPU), and `done` is called when the work is over: once, whatever happens, on a
+// thread of the backend's or inside the call, in the order in which the work was started (but at
+// once for what is refused). All that a description points to stays as it is until then.
 //
 // Exactness (CPU): an output row depends on its own inputs and the model's shapes only - not on the
 // batch it rides in, the chunk it lies in, the number of threads, or the stage cut.
@@ -11,20 +15,23 @@
 #define RSERVE_SRC_BACKEND_BACKEND_H_
 
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "src/model/spec/image_plan.h"
 
 namespace rserve::backend {
 
+// Reports the end of work that was started. It must not throw, nor call the role that calls it.
+using Done = absl::AnyInvocable<void(absl::Status) &&>;
+
 // One encode unit of a batch.
 struct EncodeUnit {
   model::Grid grid;
-  const float* patches = nullptr;     // [grid.patches()][patch_dim], as PreprocessImage writes it
-  float* embeddings = nullptr;        // out: [grid.patches() / merge^2][hidden], f32
+  const float* patches = nullptr;  // [grid.patches()][patch_dim], as PreprocessImage writes it
+  float* embeddings = nullptr;     // out: [grid.patches() / merge^2][hidden], f32
 };
 
 class EncoderBackend {
@@ -32,6 +39,9 @@ class EncoderBackend {
   virtual ~EncoderBackend() = default;
   // Encodes the units of one batch. Units do not see each other.
   virtual absl::Status Encode(absl::Span<const EncodeUnit> units) = 0;
+  virtual void Start(absl::Span<const EncodeUnit> units, Done done) {
+    std::move(done)(Encode(units));
+  }
 };
 
 // Rows of an item's embedding that replace the token embeddings of [token_begin, token_begin +
@@ -39,27 +49,27 @@ class EncoderBackend {
 struct EmbeddingSlice {
   int64_t token_begin = 0;
   int64_t rows = 0;
-  const float* data = nullptr;        // first row; [rows][hidden], f32
+  const float* data = nullptr;  // first row; [rows][hidden], f32
 };
 
 // One request's part of a micro-batch: prompt tokens [begin, begin + count).
 struct StageEntry {
   int64_t begin = 0;
   int64_t count = 0;
-  const int32_t* token_ids = nullptr;     // [count], of this chunk (first stage only)
-  const int32_t* positions[3] = {};       // M-RoPE, each [count], of this chunk: temporal, h, w
+  const int32_t* token_ids = nullptr;  // [count], of this chunk (first stage only)
+  const int32_t* positions[3] = {};    // M-RoPE, each [count], of this chunk: temporal, h, w
   absl::Span<const EmbeddingSlice> embeddings;  // slices inside this chunk (first stage only)
-  absl::Span<const int32_t> kv_blocks;    // block table of the request, in token order
-  bool want_logits = false;               // last stage: logits of the chunk's last token
-  float* logits = nullptr;                // out: [vocab_size] when want_logits
+  absl::Span<const int32_t> kv_blocks;          // block table of the request, in token order
+  bool want_logits = false;                     // last stage: logits of the chunk's last token
+  float* logits = nullptr;                      // out: [vocab_size] when want_logits
 };
 
 // One micro-batch on one stage. Rows of the entries lie one after another in entry order.
 struct StageWork {
   absl::Span<const StageEntry> entries;
   int64_t total_tokens = 0;
-  const float* hidden_in = nullptr;       // [total_tokens][hidden]; null on the first stage
-  float* hidden_out = nullptr;            // [total_tokens][hidden]; null on the last stage
+  const float* hidden_in = nullptr;  // [total_tokens][hidden]; null on the first stage
+  float* hidden_out = nullptr;       // [total_tokens][hidden]; null on the last stage
 };
 
 class StageBackend {
@@ -68,6 +78,7 @@ class StageBackend {
   // Runs the stage's layers over the micro-batch, writing the new tokens' keys and values into the
   // stage's own paged cache (blocks named by `kv_blocks`) and attending over [0, begin + count).
   virtual absl::Status Forward(const StageWork& work) = 0;
+  virtual void Start(const StageWork& work, Done done) { std::move(done)(Forward(work)); }
 };
 
 }  // namespace rserve::backend

@@ -6,8 +6,8 @@
 
 #include "src/backend/cuda/host/host_collective.h"
 #include "src/backend/cuda/host/host_device.h"
-#include "src/backend/cuda/parallel_stage.h"
-#include "src/backend/cuda/shard.h"
+#include "src/backend/plan/parallel_stage.h"
+#include "src/backend/plan/shard.h"
 #include "tests/backend_cuda/cuda_case.h"
 
 namespace rserve::testing {
@@ -45,8 +45,8 @@ struct Ranks {
         REQUIRE(made.ok());
         stage.push_back(*std::move(made));
       }
-      stages.push_back(cuda::MakeParallelStage(
-          std::move(stage), kStageLimits.max_tokens * golden.config.text.hidden_size,
+      stages.push_back(backend::MakeParallelStage(
+          std::move(stage), kStageLimits.max_tokens * golden.config.text.hidden_size, 2,
           [first] { first->Abort(); }));
       begin = end;
     }
@@ -91,8 +91,8 @@ TEST_CASE("CUDA: shares cover the model and no more") {
   for (int64_t ranks : {1, 2, 4}) {
     int64_t heads = 0, inter = 0, vocab = 0;
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      REQUIRE(cuda::CheckShard(text, rank, ranks).ok());
-      const cuda::TextShard shard = cuda::ShardOf(text, rank, ranks);
+      REQUIRE(backend::CheckShard(text, rank, ranks).ok());
+      const backend::TextShard shard = backend::ShardOf(text, rank, ranks);
       CHECK(shard.heads.begin == heads);
       CHECK(shard.inter.begin == inter);
       CHECK(shard.vocab.begin == vocab);
@@ -107,8 +107,8 @@ TEST_CASE("CUDA: shares cover the model and no more") {
     CHECK(inter == text.intermediate_size);
     CHECK(vocab == text.vocab_size);
   }
-  CHECK(cuda::CheckShard(text, 0, 3).code() == absl::StatusCode::kUnimplemented);
-  CHECK(cuda::CheckShard(text, 2, 2).code() == absl::StatusCode::kInvalidArgument);
+  CHECK(backend::CheckShard(text, 0, 3).code() == absl::StatusCode::kUnimplemented);
+  CHECK(backend::CheckShard(text, 2, 2).code() == absl::StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("CUDA: a rank that fails fails its stage, and the others do not wait for it") {

@@ -142,7 +142,9 @@ TEST_CASE("CUDA: a deterministic role is not made over products that are not row
              absl::StatusCode::kFailedPrecondition, "rows 0 .. 0"));
   CHECK(Says(cuda::MakeCudaEncoder(model, kEncoderLimits, {}).status(),
              absl::StatusCode::kFailedPrecondition, "deterministic"));
-  CHECK(cuda::MakeCudaStage(model, {0, 2}, kv, kStageLimits, {false}).ok());
+  cuda::RoleOptions fastest;
+  fastest.deterministic = false;
+  CHECK(cuda::MakeCudaStage(model, {0, 2}, kv, kStageLimits, fastest).ok());
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ Failure Create(const rserve_engine_config* config) {
 
 TEST_CASE("a config that is too short is refused before it is read") {
   rserve_engine_config config = TinyConfig();
-  for (const uint32_t size :
-       {0u, 3u, 4u, 63u, uint32_t{offsetof(rserve_engine_config, embedding_cache_bytes) - 1}, 4097u,
-        0xffffffffu}) {
+  constexpr auto kFirst =
+      static_cast<uint32_t>(offsetof(rserve_engine_config, embedding_cache_bytes));
+  for (const uint32_t size : {0u, 3u, 4u, 63u, kFirst - 1, 4097u, 0xffffffffu}) {
     CAPTURE(size);
     config.struct_size = size;
     const Failure failure = Create(&config);
@@ -56,6 +56,14 @@ TEST_CASE("the config of an older header is taken, what it does not have is the 
   CHECK(failure.Mentions("weights"));
   CHECK(failure.Mentions("77"));
   config.weights = RSERVE_WEIGHTS_INT8;
+  CHECK(Create(&config).code == RSERVE_STATUS_OK);
+}
+
+TEST_CASE("a config of the first version is taken, whatever lies behind it") {
+  rserve_engine_config config = TinyConfig();
+  config.struct_size = offsetof(rserve_engine_config, embedding_cache_bytes);
+  config.embedding_cache_bytes = -1;
+  config.backend = 99;
   CHECK(Create(&config).code == RSERVE_STATUS_OK);
 }
 
@@ -298,6 +306,12 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       {"embedding_cache_bytes", [](rserve_engine_config* c) { c->embedding_cache_bytes = -1; }},
       {"stage_layers", [](rserve_engine_config* c) { c->num_stage_layers = 1; }},
       {"worker_cores", [](rserve_engine_config* c) { c->num_worker_cores = SIZE_MAX; }},
+      {"backend", [](rserve_engine_config* c) { c->backend = 2; }},
+      {"device_sharing", [](rserve_engine_config* c) { c->device_sharing = 3; }},
+      {"encoder_percent", [](rserve_engine_config* c) { c->encoder_percent = 100; }},
+      {"tensor_parallel", [](rserve_engine_config* c) { c->tensor_parallel = -1; }},
+      {"devices", [](rserve_engine_config* c) { c->num_devices = 1; }},
+      {"cuda_library", [](rserve_engine_config* c) { c->cuda_library_length = 1; }},
   };
   for (const auto& [name, change] : configs) {
     CAPTURE(name);
@@ -307,6 +321,31 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
     CHECK(failure.code == RSERVE_STATUS_INVALID_ARGUMENT);
     CHECK(failure.Mentions(name));
   }
+}
+
+TEST_CASE("a backend that is not there is UNAVAILABLE with the reason, and nothing is made") {
+  rserve_engine_config config = TinyConfig();
+  config.backend = RSERVE_BACKEND_CUDA;
+  const std::string library = "/nowhere/librserve_cuda.so";
+  config.cuda_library = library.data();
+  config.cuda_library_length = library.size();
+  const Failure failure = Create(&config);
+  CHECK(failure.code == RSERVE_STATUS_UNAVAILABLE);
+  CHECK(failure.Mentions("/nowhere/librserve_cuda.so"));
+  // Where the library is and a GPU is not, the driver says why.
+  config.cuda_library_length = 0;
+  const int32_t gpu = 4096;
+  config.devices = &gpu;
+  config.num_devices = 1;
+  CHECK(Create(&config).code == RSERVE_STATUS_UNAVAILABLE);
+}
+
+TEST_CASE("ranks of a stage are asked for by number") {
+  rserve_engine_config config = TinyConfig();
+  config.tensor_parallel = 2;
+  CHECK(Create(&config).code == RSERVE_STATUS_OK);
+  config.tensor_parallel = 3;
+  CHECK(Create(&config).Mentions("tensor_parallel"));
 }
 
 TEST_CASE("lists of layers, threads and cores reach the workers") {

@@ -23,18 +23,21 @@ bool ParseCount(absl::string_view text, int64_t* count) {
 
 absl::StatusOr<Topology> ParseTopology(absl::string_view text) {
   const absl::Status malformed = absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is not a topology like TP1+E1, PP3+E1 or PP4 (stages, then encoders)"));
+      "'", text, "' is not a topology like TP1+E1, PP3+E1, TP2xPP2+E1 or PP4 (ranks of a stage, ",
+      "stages, then encoders)"));
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '+');
-  absl::string_view stages = parts[0];
-  int64_t stage_count = 0, encoder_count = 0;
-  if (absl::ConsumePrefix(&stages, "TP")) {
-    if (!ParseCount(stages, &stage_count)) return malformed;
-    if (stage_count != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", text, "' asks for tensor parallelism over ", stage_count,
-          " devices; the CPU backend has none: use TP1 with more threads, or PP", stage_count));
+  absl::string_view rest = parts[0];
+  int64_t rank_count = 1, stage_count = 1, encoder_count = 0;
+  if (absl::ConsumePrefix(&rest, "TP")) {
+    const std::pair<absl::string_view, absl::string_view> split =
+        absl::StrSplit(rest, absl::MaxSplits('x', 1));
+    if (!ParseCount(split.first, &rank_count)) return malformed;
+    rest = split.second;
+    const bool stages_too = split.first.size() < parts[0].size() - 2;
+    if (stages_too && (!absl::ConsumePrefix(&rest, "PP") || !ParseCount(rest, &stage_count))) {
+      return malformed;
     }
-  } else if (!absl::ConsumePrefix(&stages, "PP") || !ParseCount(stages, &stage_count)) {
+  } else if (!absl::ConsumePrefix(&rest, "PP") || !ParseCount(rest, &stage_count)) {
     return malformed;
   }
   if (parts.size() == 2) {
@@ -46,6 +49,7 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view text) {
     return malformed;
   }
   Topology topology;
+  topology.ranks = static_cast<int32_t>(rank_count);
   topology.stages = static_cast<int32_t>(stage_count);
   topology.encoders = static_cast<int32_t>(encoder_count);
   topology.name = std::string(text);
@@ -91,7 +95,7 @@ void AddCaseFlags(OptionTable* table, EngineCase* engine_case) {
                   return scheme.status();
                 });
   table->Custom("topology", "NAME", engine_case->topology.name,
-                "pipeline stages and encoder workers: TP1+E1, PP3+E1, PP2+E2",
+                "ranks of a stage, stages and encoder workers: TP1+E1, PP3+E1, TP2xPP2+E1",
                 [engine_case](absl::string_view text) {
                   auto topology = ParseTopology(text);
                   if (topology.ok()) engine_case->topology = *std::move(topology);
@@ -140,6 +144,29 @@ void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
                   if (weights.ok()) flags->weights = *weights;
                   return weights.status();
                 });
+  table->Section("Backend");
+  table->Custom("backend", "NAME", std::string(BackendName(flags->backend)),
+                "cpu, or cuda: NVIDIA GPUs, with librserve_cuda.so",
+                [flags](absl::string_view text) {
+                  const auto backend = ParseBackend(std::string(text));
+                  if (backend.ok()) flags->backend = *backend;
+                  return backend.status();
+                });
+  table->List("devices", "N,N,..", &flags->devices,
+              "GPUs: one a rank of each stage, then one an encoder; one: everything is there; "
+              "default: 0");
+  table->String("cuda-library", "FILE", &flags->cuda_library,
+                "default: librserve_cuda.so beside the command or in ../lib, else the system's");
+  table->Custom("device-sharing", "NAME", std::string(DeviceSharingName(flags->device_sharing)),
+                "encoder and stage on one GPU: streams (side by side), turns (one after another) "
+                "or parts (multiprocessors of their own)",
+                [flags](absl::string_view text) {
+                  const auto sharing = ParseDeviceSharing(std::string(text));
+                  if (sharing.ok()) flags->device_sharing = *sharing;
+                  return sharing.status();
+                });
+  table->Int("encoder-percent", "N", 0, 99, &flags->encoder_percent,
+             "of the GPU's multiprocessors, with parts; 0: 25");
   table->Section("Budgets (0: a default that fits the model)");
   table->Int("kv-tokens", "N", 0, int64_t{1} << 40, &flags->kv_tokens, "tokens in the KV cache");
   table->Bytes("embedding-bytes", &flags->embedding_bytes,
@@ -164,6 +191,7 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
                                                    " needs an encoder worker; use --topology ",
                                                    engine_case.topology.name, "+E1"));
   }
+  options.tensor_parallel = engine_case.topology.ranks;
   options.stages = engine_case.topology.stages;
   options.encoders = std::max(engine_case.topology.encoders, 1);
   options.encode_batch_tokens = engine_case.encode_batch;
@@ -191,6 +219,16 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.max_prompt_tokens = flags.max_prompt_tokens;
   options.max_image_pixels = flags.max_image_pixels;
   options.weights = flags.weights;
+  options.backend = flags.backend;
+  for (const std::string& device : flags.devices) {
+    if (!absl::SimpleAtoi(device, &options.devices.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--devices: '", device, "' is not the number of a GPU"));
+    }
+  }
+  options.cuda_library = flags.cuda_library;
+  options.device_sharing = flags.device_sharing;
+  options.encoder_percent = static_cast<int32_t>(flags.encoder_percent);
   return options;
 }
 

@@ -14,15 +14,15 @@
 
 namespace rserve::tool {
 
-// Stages and encoders of "PP4+E1", "TP1+E1", "PP3", "PP2+E2".
+// Ranks, stages and encoders of "PP4+E1", "TP1+E1", "TP2+E1", "TP2xPP2+E1", "PP3", "PP2+E2".
 struct Topology {
+  int32_t ranks = 1;  // of each stage
   int32_t stages = 1;
   int32_t encoders = 1;
   std::string name = "TP1+E1";
 };
 
-// INVALID_ARGUMENT for anything else, and for tensor parallelism over 1, which the CPU backend does
-// not have (its stages split their work over threads instead).
+// INVALID_ARGUMENT for anything else.
 absl::StatusOr<Topology> ParseTopology(absl::string_view text);
 
 // "rserve", "epd", ...
@@ -50,6 +50,11 @@ struct EngineFlags {
   int64_t max_prompt_tokens = 0;
   int64_t max_image_pixels = 0;
   Weights weights = Weights::kStored;
+  Backend backend = Backend::kCpu;
+  std::vector<std::string> devices;
+  std::string cuda_library;
+  DeviceSharing device_sharing = DeviceSharing::kStreams;
+  int64_t encoder_percent = 0;
 };
 void AddEngineFlags(OptionTable* table, EngineFlags* flags);
 

@@ -51,6 +51,14 @@ class EngineConfig(ctypes.Structure):
         ("embedding_cache_bytes", c_int64),
         ("weights", c_int32),
         ("reserved", c_uint32),
+        ("backend", c_int32),
+        ("tensor_parallel", c_int32),
+        ("devices", POINTER(c_int32)),
+        ("num_devices", c_size_t),
+        ("cuda_library", c_char_p),
+        ("cuda_library_length", c_size_t),
+        ("device_sharing", c_int32),
+        ("encoder_percent", c_int32),
     ]
 
 

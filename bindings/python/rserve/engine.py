@@ -23,8 +23,17 @@ _POLL = 64
 _CONFIG_FIELDS = {name for name, *_ in _ffi.EngineConfig._fields_} - {
     "struct_size", "scheme", "model_path", "model_path_length", "log", "load_progress",
     "stage_layers", "num_stage_layers", "worker_threads", "num_worker_threads", "worker_cores",
-    "num_worker_cores", "reserved",
+    "num_worker_cores", "reserved", "backend", "devices", "num_devices", "cuda_library",
+    "cuda_library_length", "device_sharing",
 }  # fmt: skip
+_BACKENDS = ("cpu", "cuda")
+_DEVICE_SHARING = ("streams", "turns", "parts")
+
+
+def _number_of(option: str, name: str, names: tuple[str, ...]) -> int:
+    if name not in names:
+        raise ValueError(f"{option} is {name!r}; known are {', '.join(names)}")
+    return names.index(name)
 
 
 class EventType(enum.IntEnum):
@@ -98,12 +107,15 @@ def _make_event(raw: _ffi.Event) -> Event:
 class Engine:
     """Loads a checkpoint and serves requests. Options are the fields of rserve_engine_config
     (`stages`, `encoders`, `encode_batch_tokens`, `token_budget`, `threads`, `kv_tokens`, ...).
+    `backend` is "cpu" or "cuda"; `devices`: GPU numbers, one a rank of each stage, then one an
+    encoder, or a single one for all; `device_sharing`: "streams", "turns" or "parts".
 
     `submit`, `cancel`, `detail` and `stats` may be called from any thread; `poll`, `wait` and
     `events` from one thread at a time."""
 
     def __init__(self, model: str, *, scheme: str = "rserve", library: str | None = None,
-                 **options: int) -> None:  # fmt: skip
+                 backend: str = "cpu", devices: Sequence[int] = (), cuda_library: str = "",
+                 device_sharing: str = "streams", **options: int) -> None:  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._lock = threading.Lock()  # submits against the release of what they lend
         self._lent: dict[int, list[Borrowed]] = {}
@@ -115,8 +127,14 @@ class Engine:
         name = scheme.encode()
         check(self._library.rserve_scheme_parse, name, len(name), ctypes.byref(number))
         path = str(model).encode()
-        config = _ffi.EngineConfig(struct_size=ctypes.sizeof(_ffi.EngineConfig), scheme=number.value,
-                                   model_path=path, model_path_length=len(path), **options)  # fmt: skip
+        file = str(cuda_library).encode()
+        config = _ffi.EngineConfig(
+            struct_size=ctypes.sizeof(_ffi.EngineConfig), scheme=number.value, model_path=path,
+            model_path_length=len(path), backend=_number_of("backend", backend, _BACKENDS),
+            devices=(ctypes.c_int32 * len(devices))(*devices), num_devices=len(devices),
+            cuda_library=file, cuda_library_length=len(file),
+            device_sharing=_number_of("device_sharing", device_sharing, _DEVICE_SHARING), **options,
+        )  # fmt: skip
         check(self._library.rserve_engine_create, ctypes.byref(config), ctypes.byref(self._handle))
         self._events = (_ffi.Event * _POLL)()
 

@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -41,6 +42,23 @@ enum class Weights : int32_t {
   kStored = 0,  // as the checkpoint has them
   kInt8 = 1     // 8 bits, a scale a column; the numbers that meet them are quantised as they come
 };
+
+// What computes.
+enum class Backend : int32_t {
+  kCpu = 0,
+  kCuda = 1,  // NVIDIA GPUs: librserve_cuda.so, opened at run time
+};
+std::string_view BackendName(Backend backend);  // "cpu", "cuda"
+absl::StatusOr<Backend> ParseBackend(std::string_view name);
+
+// How an encoder and a stage that are on the same GPU share it.
+enum class DeviceSharing : int32_t {
+  kStreams = 0,  // side by side, as the GPU puts their kernels
+  kTurns = 1,    // one batch after another
+  kParts = 2,    // each has multiprocessors of its own
+};
+std::string_view DeviceSharingName(DeviceSharing sharing);  // "streams", "turns", "parts"
+absl::StatusOr<DeviceSharing> ParseDeviceSharing(std::string_view name);
 
 // Where a number says "0: ...", 0 asks for that default. Limits are refused with their field's
 // name.
@@ -97,6 +115,22 @@ struct ModelEngineOptions {
   int64_t max_unacknowledged = 0;  // ended requests with a kept detail; 0: 65536
 
   Weights weights = Weights::kStored;
+
+  Backend backend = Backend::kCpu;
+  // TP: ranks that each stage's layers are split over, threads on the CPU, GPUs with kCuda. Partial
+  // sums are added in the order of the ranks, so bits depend on this number (docs/cuda.md).
+  int32_t tensor_parallel = 1;
+
+  // Of Backend::kCuda. GPU numbers: one for each rank of each stage, then one for each encoder
+  // worker; a single number: everything is there; empty: GPU 0. Ranks of a stage need GPUs of their
+  // own.
+  std::vector<int32_t> devices;
+  // The file; empty: librserve_cuda.so beside this library or in ../lib, else where the system
+  // looks.
+  std::string cuda_library;
+  DeviceSharing device_sharing = DeviceSharing::kStreams;
+  int32_t encoder_percent = 0;  // of the multiprocessors, with kParts; 0: 25
+  bool deterministic = true;    // a row's bits do not depend on its batch; a little slower
 
   // Weights read and all weights, while Create runs, on its thread or a helper's.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;
@@ -273,7 +307,8 @@ struct WorkerInfo {
   WorkerSpec spec;
   int32_t first_layer = 0, num_layers = 0;  // of its stage
   int32_t threads = 1;
-  std::vector<int> cores;  // empty: not pinned
+  std::vector<int> cores;        // empty: not pinned
+  std::vector<int32_t> devices;  // GPU numbers, by rank; empty on the CPU
 };
 
 struct ModelInfo {
@@ -286,7 +321,7 @@ struct ModelInfo {
   int64_t weight_bytes = 0;                // in memory
   int64_t kv_bytes_per_token = 0;          // over all stages
   double load_seconds = 0;
-  std::string topology;  // "PP2+E1"
+  std::string topology;  // "PP2+E1", "TP2xPP2+E1"
   std::vector<WorkerInfo> workers;
   OrchestratorConfig core;  // as filled in
 };
@@ -297,7 +332,8 @@ struct ModelInfo {
 class ModelEngine {
  public:
   // Reads the folder and the weights; may take long. NOT_FOUND for a missing folder or file,
-  // INVALID_ARGUMENT for a damaged one or an option out of range, with its name.
+  // INVALID_ARGUMENT for a damaged one or an option out of range, with its name, UNAVAILABLE for a
+  // backend that is not there, with the reason.
   static absl::StatusOr<std::unique_ptr<ModelEngine>> Create(ModelEngineOptions options);
   // As ~Engine: aborts, waits for actions under way.
   ~ModelEngine();

@@ -81,7 +81,7 @@ void LoadVision(const model::VisionConfig& config, const std::string& prefix, We
                    Precision::kAsAsked);
     loader->Vector(absl::StrCat(block, "norm2.weight"), hidden, &w.norm2);
     loader->Pair(absl::StrCat(block, "mlp.gate_proj"), absl::StrCat(block, "mlp.up_proj"), inter,
-                 hidden, true, &w.gate_up);
+                 {0, inter}, hidden, true, &w.gate_up);
     loader->Matrix({{absl::StrCat(block, "mlp.down_proj"), hidden}}, inter, true, &w.down,
                    Precision::kAsAsked);
   }
@@ -93,34 +93,55 @@ void LoadVision(const model::VisionConfig& config, const std::string& prefix, We
                  &out->merger_fc2, Precision::kStored);
 }
 
-void LoadText(const model::TextConfig& config, const std::string& prefix, WeightLoader* loader,
-              TextWeights* out) {
+// Heads of a share as rows or columns.
+backend::Share OfHeads(const backend::Share& heads, int64_t dim) {
+  return {heads.begin * dim, heads.count * dim};
+}
+
+void LoadEnds(const LoadOptions& options, const std::string& prefix, WeightLoader* loader,
+              LoadedModel* model) {
+  const model::TextConfig& config = model->config().text;
+  TextWeights& out = model->text;
+  const std::string embedding = absl::StrCat(prefix, "embed_tokens");
+  const bool tied = config.tie_word_embeddings;
+  if (options.shared != nullptr) {
+    out.embedding = std::static_pointer_cast<const LoadedModel>(options.shared)->text.embedding;
+  } else if (!tied || options.ranks > 1) {
+    auto table = std::make_shared<TokenTable>();
+    loader->Raw(absl::StrCat(embedding, ".weight"), config.vocab_size, config.hidden_size,
+                &table->bytes, &table->type);
+    out.embedding = std::move(table);
+  }
+  loader->Matrix({{tied ? embedding : "lm_head", config.vocab_size, model->shard().vocab}},
+                 config.hidden_size, false, &out.head, Precision::kStored);
+}
+
+void LoadText(const LoadOptions& options, const std::string& prefix, WeightLoader* loader,
+              LoadedModel* model) {
+  const model::TextConfig& config = model->config().text;
+  TextWeights* out = &model->text;
   const int64_t hidden = config.hidden_size;
   const int64_t q_rows = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
-  const std::string embedding = absl::StrCat(prefix, "embed_tokens");
-  if (config.tie_word_embeddings) {
-    loader->Matrix({{embedding, config.vocab_size}}, hidden, false, &out->head, Precision::kStored);
-  } else {
-    loader->Raw(absl::StrCat(embedding, ".weight"), config.vocab_size, hidden, &out->embedding,
-                &out->embedding_type);
-    loader->Matrix({{"lm_head", config.vocab_size}}, hidden, false, &out->head, Precision::kStored);
-  }
+  const backend::TextShard& shard = model->shard();
+  const backend::Share q = OfHeads(shard.heads, config.head_dim);
+  const backend::Share kv = OfHeads(shard.kv_heads, config.head_dim);
+  LoadEnds(options, prefix, loader, model);
   for (int32_t i = 0; i < config.num_layers && loader->status().ok(); ++i) {
     const std::string layer = absl::StrCat(prefix, "layers.", i, ".");
     TextLayer& w = out->layers.emplace_back();
     loader->Vector(absl::StrCat(layer, "input_layernorm.weight"), hidden, &w.input_norm);
-    loader->Matrix({{absl::StrCat(layer, "self_attn.q_proj"), q_rows},
-                    {absl::StrCat(layer, "self_attn.k_proj"), kv_rows},
-                    {absl::StrCat(layer, "self_attn.v_proj"), kv_rows}},
+    loader->Matrix({{absl::StrCat(layer, "self_attn.q_proj"), q_rows, q},
+                    {absl::StrCat(layer, "self_attn.k_proj"), kv_rows, kv},
+                    {absl::StrCat(layer, "self_attn.v_proj"), kv_rows, kv}},
                    hidden, true, &w.qkv, Precision::kAsAsked);
     loader->Matrix({{absl::StrCat(layer, "self_attn.o_proj"), hidden}}, q_rows, false, &w.o,
-                   Precision::kAsAsked);
+                   Precision::kAsAsked, {}, q);
     loader->Vector(absl::StrCat(layer, "post_attention_layernorm.weight"), hidden, &w.post_norm);
     loader->Pair(absl::StrCat(layer, "mlp.gate_proj"), absl::StrCat(layer, "mlp.up_proj"),
-                 config.intermediate_size, hidden, false, &w.gate_up);
+                 config.intermediate_size, shard.inter, hidden, false, &w.gate_up);
     loader->Matrix({{absl::StrCat(layer, "mlp.down_proj"), hidden}}, config.intermediate_size,
-                   false, &w.down, Precision::kAsAsked);
+                   false, &w.down, Precision::kAsAsked, {}, shard.inter);
   }
   loader->Vector(absl::StrCat(prefix, "norm.weight"), hidden, &out->norm);
 }
@@ -129,16 +150,16 @@ void LoadText(const model::TextConfig& config, const std::string& prefix, Weight
 
 void LoadedModel::EmbedToken(int32_t token, float* out) const {
   const int64_t hidden = config_.text.hidden_size;
-  if (config_.text.tie_word_embeddings) {
+  if (text.embedding == nullptr) {
     kernels::UnpackRow(isa_, text.head.weight, token, out);
     return;
   }
-  const uint8_t* row =
-      text.embedding.data() + token * hidden * kernels::WeightTypeSize(text.embedding_type);
-  if (text.embedding_type == kernels::WeightType::kF32) {
+  const TokenTable& table = *text.embedding;
+  const uint8_t* row = table.bytes.data() + token * hidden * kernels::WeightTypeSize(table.type);
+  if (table.type == kernels::WeightType::kF32) {
     std::memcpy(out, row, static_cast<size_t>(hidden) * sizeof(float));
   } else {
-    isa_.widen(text.embedding_type, reinterpret_cast<const uint16_t*>(row), hidden, out);
+    isa_.widen(table.type, reinterpret_cast<const uint16_t*>(row), hidden, out);
   }
 }
 
@@ -156,6 +177,9 @@ absl::StatusOr<std::shared_ptr<const CpuModel>> LoadForIsa(const model::ModelCon
   if (options.weights == WeightFormat::kInt8) {
     if (absl::Status status = CheckInt8(config); !status.ok()) return status;
   }
+  if (absl::Status s = backend::CheckShard(config.text, options.rank, options.ranks); !s.ok()) {
+    return s;
+  }
   // The published files' names first, then those of the reference's modules.
   absl::StatusOr<std::string> vision =
       FindPrefix(checkpoint, {"visual.", "model.visual."}, "patch_embed.proj.weight");
@@ -164,10 +188,10 @@ absl::StatusOr<std::shared_ptr<const CpuModel>> LoadForIsa(const model::ModelCon
       FindPrefix(checkpoint, {"model.", "model.language_model."}, "embed_tokens.weight");
   if (!text.ok()) return text.status();
 
-  auto loaded = std::make_shared<LoadedModel>(config, isa);
+  auto loaded = std::make_shared<LoadedModel>(config, options, isa);
   WeightLoader loader(checkpoint, isa, options);
-  LoadVision(config.vision, *vision, &loader, &loaded->vision);
-  LoadText(config.text, *text, &loader, &loaded->text);
+  if (options.rank == 0) LoadVision(config.vision, *vision, &loader, &loaded->vision);
+  LoadText(options, *text, &loader, loaded.get());
   if (!loader.status().ok()) return loader.status();
   loaded->weight_bytes_ = loader.packed_bytes();
   return std::shared_ptr<const CpuModel>(std::move(loaded));

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/backend/backend.h"
+#include "src/backend/cpu/cpu_collective.h"
 #include "src/backend/cpu/thread_pool.h"
 #include "src/backend/plan/geometry.h"
 #include "src/model/spec/model_config.h"
@@ -30,10 +31,16 @@ enum class WeightFormat : int32_t {
   kInt8 = 1     // 8 bits, a scale a column; rows of x are quantised as they come (kernels/gemm)
 };
 
+class CpuModel;
+
 struct LoadOptions {
   ThreadPool* pool = nullptr;  // packs weights in parallel; null: on the caller's thread
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // may be empty
   WeightFormat weights = WeightFormat::kStored;
+  // Which part of the language model (plan/shard.h); rank 0 holds the vision tower too.
+  int32_t rank = 0;
+  int32_t ranks = 1;
+  std::shared_ptr<const CpuModel> shared = nullptr;  // rank 0's, whose token embeddings all use
 };
 
 // Immutable after loading, so encoders and stages on any thread share one copy of the weights.
@@ -60,11 +67,17 @@ class CpuModel {
 //   stage    tokens * (2 hidden + (2 heads + 2 kv_heads) * head_dim + head_dim)
 //            + min(tokens, 1024) * intermediate;
 //   each     about 0.9 MB a thread; with int8 weights also a byte for each input of a product.
+//
+// `collective`: this rank's, for a model of several ranks; a stage of several ranks is put together
+// by backend::MakeParallelStage. A rank adds the parts of all ranks to its residual stream, in f32
+// and in the order of the ranks: (((p0 + p1) + p2) + ...) after attention and after the MLP. So all
+// ranks hold the same bits, and a row's bits depend on the number of ranks, but on nothing else
+// that one rank's do not depend on. A rank writes its part of the vocabulary into the logits.
 std::unique_ptr<backend::EncoderBackend> MakeCpuEncoder(std::shared_ptr<const CpuModel> model,
                                                         ThreadPool* pool);
-std::unique_ptr<backend::StageBackend> MakeCpuStage(std::shared_ptr<const CpuModel> model,
-                                                    LayerRange layers, const KvGeometry& kv,
-                                                    ThreadPool* pool);
+std::unique_ptr<backend::StageBackend> MakeCpuStage(
+    std::shared_ptr<const CpuModel> model, LayerRange layers, const KvGeometry& kv,
+    ThreadPool* pool, std::unique_ptr<CpuCollective> collective = nullptr);
 
 }  // namespace rserve::cpu
 

@@ -28,15 +28,17 @@ constexpr int64_t kMlpRows = 1024;
 class CpuStage final : public backend::StageBackend {
  public:
   CpuStage(std::shared_ptr<const LoadedModel> model, LayerRange layers, const KvGeometry& kv,
-           ThreadPool* pool)
+           ThreadPool* pool, std::unique_ptr<CpuCollective> collective)
       : model_(std::move(model)),
         config_(model_->config().text),
+        shard_(model_->shard()),
+        collective_(std::move(collective)),
         layers_(layers),
         compute_(model_->isa(), pool),
         hidden_(config_.hidden_size),
         pairs_(config_.head_dim / 2),
-        qkv_width_(int64_t{config_.num_heads + 2 * config_.num_kv_heads} * config_.head_dim),
-        attention_width_(int64_t{config_.num_heads} * config_.head_dim),
+        qkv_width_((shard_.heads.count + 2 * shard_.kv_heads.count) * config_.head_dim),
+        attention_width_(shard_.heads.count * config_.head_dim),
         inverse_(static_cast<size_t>(pairs_)) {
     kernels::InverseFrequencies(config_.rope_theta, config_.head_dim, inverse_.data());
     if (layers.begin < 0 || layers.end <= layers.begin || layers.end > config_.num_layers) {
@@ -45,8 +47,14 @@ class CpuStage final : public backend::StageBackend {
                                                   " are not a part of 0 .. ", config_.num_layers));
       return;
     }
+    if ((model_->ranks() > 1) != (collective_ != nullptr)) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat("a stage of ", model_->ranks(), " ranks ",
+                       collective_ == nullptr ? "needs a collective" : "has no collective"));
+      return;
+    }
     role_ = {layers.begin == 0, layers.end == config_.num_layers};
-    status_ = kv_.Init(config_, layers.end - layers.begin, kv);
+    status_ = kv_.Init(shard_.kv_heads.count, config_.head_dim, layers.end - layers.begin, kv);
   }
 
   absl::Status Forward(const StageWork& work) override {
@@ -56,7 +64,9 @@ class CpuStage final : public backend::StageBackend {
     Prepare(work);
     Input(work);
     for (int32_t i = layers_.begin; i < layers_.end; ++i) {
-      RunLayer(model_->text.layers[static_cast<size_t>(i)], i - layers_.begin, work);
+      absl::Status s =
+          RunLayer(model_->text.layers[static_cast<size_t>(i)], i - layers_.begin, work);
+      if (!s.ok()) return status_ = std::move(s);
     }
     if (role_.last) Logits(work);
     return absl::OkStatus();
@@ -78,11 +88,12 @@ class CpuStage final : public backend::StageBackend {
     normed_ = normed_buffer_.Reserve(rows * hidden_);
     qkv_ = qkv_buffer_.Reserve(rows * qkv_width_);
     attention_ = attention_buffer_.Reserve(rows * attention_width_);
-    act_ = act_buffer_.Reserve(std::min(rows, kMlpRows) * config_.intermediate_size);
+    act_ = act_buffer_.Reserve(std::min(rows, kMlpRows) * shard_.inter.count);
+    if (collective_ != nullptr) partial_ = partial_buffer_.Reserve(rows * hidden_);
     cosine_ = cosine_buffer_.Reserve(rows * pairs_);
     sine_ = sine_buffer_.Reserve(rows * pairs_);
 
-    const int64_t group = config_.num_heads / config_.num_kv_heads;
+    const int64_t group = shard_.heads.count / shard_.kv_heads.count;
     const int64_t most = std::max<int64_t>(compute_.isa().attention_block_rows / group, 1);
     tasks_.clear();
     row_entry_.resize(static_cast<size_t>(rows));
@@ -140,25 +151,45 @@ class CpuStage final : public backend::StageBackend {
     return nullptr;
   }
 
-  void RunLayer(const TextLayer& layer, int64_t index, const StageWork& work) {
+  absl::Status RunLayer(const TextLayer& layer, int64_t index, const StageWork& work) {
     const int64_t rows = work.total_tokens;
     Norm(layer.input_norm, rows);
     compute_.Product(layer.qkv.Args(rows, normed_, hidden_, qkv_, qkv_width_));
     RotateAndStore(index, rows);
     Attend(index);
-    kernels::GemmArgs o = layer.o.Args(rows, attention_, attention_width_, x_, hidden_);
-    o.residual = x_;
-    compute_.Product(o);
+    Add(layer.o.Args(rows, attention_, attention_width_, nullptr, hidden_), 0);
+    if (absl::Status s = Reduce(rows); !s.ok()) return s;
 
     Norm(layer.post_norm, rows);
-    const int64_t inter = config_.intermediate_size;
+    const int64_t inter = shard_.inter.count;
     for (int64_t begin = 0; begin < rows; begin += kMlpRows) {
       const int64_t count = std::min(kMlpRows, rows - begin);
       compute_.Product(layer.gate_up.Args(count, normed_ + begin * hidden_, hidden_, act_, inter));
-      kernels::GemmArgs down = layer.down.Args(count, act_, inter, x_ + begin * hidden_, hidden_);
-      down.residual = down.y;
-      compute_.Product(down);
+      Add(layer.down.Args(count, act_, inter, nullptr, hidden_), begin);
     }
+    return Reduce(rows);
+  }
+
+  // x += the product, for rows from `begin` on; of several ranks this one's part, for Reduce.
+  void Add(kernels::GemmArgs product, int64_t begin) {
+    product.y = (collective_ == nullptr ? x_ : partial_) + begin * hidden_;
+    if (collective_ == nullptr) product.residual = product.y;
+    compute_.Product(product);
+  }
+
+  // x += the parts of all ranks, added up in their order.
+  absl::Status Reduce(int64_t rows) {
+    if (collective_ == nullptr) return absl::OkStatus();
+    const auto parts = collective_->Join(partial_);
+    if (!parts.ok()) return parts.status();
+    compute_.Rows(rows, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin * hidden_; i < end * hidden_; ++i) {
+        float sum = (*parts)[0][i];
+        for (size_t rank = 1; rank < parts->size(); ++rank) sum += (*parts)[rank][i];
+        x_[i] += sum;
+      }
+    });
+    return collective_->Leave();
   }
 
   void Norm(const std::vector<float>& weight, int64_t rows) {
@@ -171,7 +202,8 @@ class CpuStage final : public backend::StageBackend {
   void RotateAndStore(int64_t layer, int64_t rows) {
     const int64_t dim = config_.head_dim;
     const int64_t block_tokens = kv_.geometry().block_tokens;
-    const kernels::RotaryArgs rotary{qkv_, qkv_width_, config_.num_heads + config_.num_kv_heads,
+    const int64_t kv_heads = shard_.kv_heads.count;
+    const kernels::RotaryArgs rotary{qkv_, qkv_width_, shard_.heads.count + kv_heads,
                                      dim,  cosine_,    sine_};
     compute_.Rows(rows, [&](int64_t begin, int64_t end) {
       kernels::Rotary(compute_.isa(), rotary, begin, end);
@@ -180,8 +212,8 @@ class CpuStage final : public backend::StageBackend {
         const int64_t token = entry->begin + t;
         const int64_t block = entry->kv_blocks[static_cast<size_t>(token / block_tokens)];
         const float* k = qkv_ + r * qkv_width_ + attention_width_;
-        const float* v = k + config_.num_kv_heads * dim;
-        for (int64_t h = 0; h < config_.num_kv_heads; ++h) {
+        const float* v = k + kv_heads * dim;
+        for (int64_t h = 0; h < kv_heads; ++h) {
           kernels::StoreKeyValue(k + h * dim, v + h * dim, dim, block_tokens, token % block_tokens,
                                  kv_.keys(layer, h) + block * kv_.block_stride(),
                                  kv_.values(layer, h) + block * kv_.block_stride());
@@ -192,8 +224,8 @@ class CpuStage final : public backend::StageBackend {
 
   void Attend(int64_t layer) {
     const int64_t dim = config_.head_dim;
-    const int64_t kv_heads = config_.num_kv_heads;
-    const int64_t group = config_.num_heads / kv_heads;
+    const int64_t kv_heads = shard_.kv_heads.count;
+    const int64_t group = shard_.heads.count / kv_heads;
     const int64_t tasks = static_cast<int64_t>(tasks_.size()) * kv_heads;
     compute_.Tasks(tasks, [&](int64_t i, float* scratch) {
       const Task& task = tasks_[static_cast<size_t>(i / kv_heads)];
@@ -229,7 +261,7 @@ class CpuStage final : public backend::StageBackend {
       const int64_t out = static_cast<int64_t>(logits_rows_.size());
       std::memcpy(normed_ + out * hidden_, x_ + (row - 1) * hidden_,
                   static_cast<size_t>(hidden_) * sizeof(float));
-      logits_rows_.push_back(entry.logits);
+      logits_rows_.push_back(entry.logits + shard_.vocab.begin);
     }
     const int64_t count = static_cast<int64_t>(logits_rows_.size());
     if (count == 0) return;
@@ -243,9 +275,11 @@ class CpuStage final : public backend::StageBackend {
 
   const std::shared_ptr<const LoadedModel> model_;
   const model::TextConfig& config_;
+  const backend::TextShard& shard_;
+  const std::unique_ptr<CpuCollective> collective_;  // of several ranks
   const LayerRange layers_;
   StageRole role_;
-  absl::Status status_;  // of construction; every Forward reports it
+  absl::Status status_;  // of construction, or why the ranks parted; every Forward reports it
   Compute compute_;
   KvCache kv_;
   const int64_t hidden_;
@@ -259,12 +293,13 @@ class CpuStage final : public backend::StageBackend {
   std::vector<std::pair<const StageEntry*, int64_t>> row_entry_;  // and the token in its chunk
   std::vector<float*> logits_rows_;
   FloatBuffer x_buffer_, normed_buffer_, qkv_buffer_, attention_buffer_, act_buffer_,
-      cosine_buffer_, sine_buffer_;
+      cosine_buffer_, sine_buffer_, partial_buffer_;
   float* x_ = nullptr;          // [rows][hidden], the residual stream
   float* normed_ = nullptr;     // [rows][hidden]
   float* qkv_ = nullptr;        // [rows][qkv_width]
   float* attention_ = nullptr;  // [rows][attention_width]
   float* act_ = nullptr;        // [kMlpRows][intermediate]
+  float* partial_ = nullptr;    // [rows][hidden], this rank's part of a sum (several ranks)
   float* cosine_ = nullptr;     // [rows][pairs]
   float* sine_ = nullptr;
 };
@@ -273,9 +308,10 @@ class CpuStage final : public backend::StageBackend {
 
 std::unique_ptr<backend::StageBackend> MakeCpuStage(std::shared_ptr<const CpuModel> model,
                                                     LayerRange layers, const KvGeometry& kv,
-                                                    ThreadPool* pool) {
+                                                    ThreadPool* pool,
+                                                    std::unique_ptr<CpuCollective> collective) {
   return std::make_unique<CpuStage>(std::static_pointer_cast<const LoadedModel>(std::move(model)),
-                                    layers, kv, pool);
+                                    layers, kv, pool, std::move(collective));
 }
 
 }  // namespace rserve::cpu

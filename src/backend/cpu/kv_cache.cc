@@ -4,7 +4,7 @@
 
 namespace rserve::cpu {
 
-absl::Status KvCache::Init(const model::TextConfig& config, int64_t layers,
+absl::Status KvCache::Init(int64_t kv_heads, int64_t head_dim, int64_t layers,
                            const KvGeometry& geometry) {
   if (geometry.num_blocks < 1 || geometry.block_tokens < 1) {
     return absl::InvalidArgumentError(absl::StrCat("KV geometry: num_blocks ", geometry.num_blocks,
@@ -13,9 +13,9 @@ absl::Status KvCache::Init(const model::TextConfig& config, int64_t layers,
   }
   geometry_ = geometry;
   int64_t floats = 0;
-  bool overflow = __builtin_mul_overflow(int64_t{2} * config.head_dim,
-                                         int64_t{geometry.block_tokens}, &head_floats_);
-  overflow |= __builtin_mul_overflow(head_floats_, int64_t{config.num_kv_heads}, &block_floats_);
+  bool overflow =
+      __builtin_mul_overflow(int64_t{2} * head_dim, int64_t{geometry.block_tokens}, &head_floats_);
+  overflow |= __builtin_mul_overflow(head_floats_, kv_heads, &block_floats_);
   overflow |= __builtin_mul_overflow(block_floats_, int64_t{geometry.num_blocks}, &floats);
   overflow |= __builtin_mul_overflow(floats, layers, &floats);
   int64_t bytes = 0;

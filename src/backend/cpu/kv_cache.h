@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "src/backend/cpu/cpu_model.h"
-#include "src/model/spec/model_config.h"
 
 namespace rserve::cpu {
 
@@ -19,7 +18,7 @@ class KvCache {
  public:
   // Memory is reserved at once and touched as blocks are used. INVALID_ARGUMENT for an impossible
   // geometry, RESOURCE_EXHAUSTED when the memory is not there; both name the numbers.
-  absl::Status Init(const model::TextConfig& config, int64_t layers, const KvGeometry& geometry);
+  absl::Status Init(int64_t kv_heads, int64_t head_dim, int64_t layers, const KvGeometry& geometry);
 
   const KvGeometry& geometry() const { return geometry_; }
   int64_t block_stride() const { return block_floats_; }

@@ -23,10 +23,17 @@ int64_t Bytes(const model::TensorView& view) {
   return view.elements * model::DTypeSize(view.dtype);
 }
 
-void AppendRows(const model::TensorView& view, int64_t rows, int64_t k,
-                std::vector<const uint8_t*>* out) {
-  const int64_t row_bytes = k * model::DTypeSize(view.dtype);
-  for (int64_t r = 0; r < rows; ++r) out->push_back(view.data + r * row_bytes);
+backend::Share AllOr(const backend::Share& share, int64_t all) {
+  return share.count < 0 ? backend::Share{0, all} : share;
+}
+
+// The first of `columns` in each of the rows of a tensor that is k wide.
+void AppendRows(const model::TensorView& view, const backend::Share& rows, int64_t k,
+                const backend::Share& columns, std::vector<const uint8_t*>* out) {
+  const int64_t size = model::DTypeSize(view.dtype);
+  for (int64_t r = rows.begin; r < rows.begin + rows.count; ++r) {
+    out->push_back(view.data + (r * k + columns.begin) * size);
+  }
 }
 
 }  // namespace
@@ -65,12 +72,14 @@ void WeightLoader::Done(const model::TensorView& view) {
   if (options_.progress) options_.progress(done_bytes_, checkpoint_.total_bytes());
 }
 
-void WeightLoader::Vector(const std::string& name, int64_t size, std::vector<float>* out) {
+void WeightLoader::Vector(const std::string& name, int64_t size, std::vector<float>* out,
+                          backend::Share share) {
   model::TensorView view;
   if (!Get(name, {size}, &view)) return;
-  out->resize(static_cast<size_t>(size));
-  model::WidenToF32(view, 0, size, out->data());
-  packed_bytes_ += size * int64_t{sizeof(float)};
+  share = AllOr(share, size);
+  out->resize(static_cast<size_t>(share.count));
+  model::WidenToF32(view, share.begin, share.count, out->data());
+  packed_bytes_ += share.count * int64_t{sizeof(float)};
   Done(view);
 }
 
@@ -108,7 +117,8 @@ void WeightLoader::Pack(kernels::WeightType type, int64_t k,
 
 void WeightLoader::Matrix(const std::vector<MatrixSource>& sources, int64_t k, bool has_bias,
                           Linear* out, Precision precision,
-                          const std::vector<int64_t>& shape_tail) {
+                          const std::vector<int64_t>& shape_tail, backend::Share columns) {
+  columns = AllOr(columns, k);
   std::vector<const uint8_t*> rows;
   std::vector<model::TensorView> views(sources.size());
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -125,20 +135,20 @@ void WeightLoader::Matrix(const std::vector<MatrixSource>& sources, int64_t k, b
           sources[0].name, ".weight, which it is joined with, has ", NameOf(views[0].dtype)));
       return;
     }
-    AppendRows(views[i], sources[i].rows, k, &rows);
+    AppendRows(views[i], AllOr(sources[i].share, sources[i].rows), k, columns, &rows);
   }
-  Pack(TypeOf(views[0].dtype), k, rows, {}, precision, out);
+  Pack(TypeOf(views[0].dtype), columns.count, rows, {}, precision, out);
   for (const model::TensorView& view : views) Done(view);
   if (!has_bias) return;
   for (const MatrixSource& source : sources) {
     std::vector<float> bias;
-    Vector(absl::StrCat(source.name, ".bias"), source.rows, &bias);
+    Vector(absl::StrCat(source.name, ".bias"), source.rows, &bias, source.share);
     out->bias.insert(out->bias.end(), bias.begin(), bias.end());
   }
 }
 
-void WeightLoader::Pair(const std::string& gate, const std::string& up, int64_t rows, int64_t k,
-                        bool has_bias, Linear* out) {
+void WeightLoader::Pair(const std::string& gate, const std::string& up, int64_t rows,
+                        backend::Share share, int64_t k, bool has_bias, Linear* out) {
   model::TensorView gate_view, up_view;
   if (!Get(absl::StrCat(gate, ".weight"), {rows, k}, &gate_view)) return;
   if (!Get(absl::StrCat(up, ".weight"), {rows, k}, &up_view)) return;
@@ -149,14 +159,14 @@ void WeightLoader::Pair(const std::string& gate, const std::string& up, int64_t 
     return;
   }
   std::vector<const uint8_t*> gate_rows, up_rows;
-  AppendRows(gate_view, rows, k, &gate_rows);
-  AppendRows(up_view, rows, k, &up_rows);
+  AppendRows(gate_view, share, k, {0, k}, &gate_rows);
+  AppendRows(up_view, share, k, {0, k}, &up_rows);
   Pack(TypeOf(gate_view.dtype), k, gate_rows, up_rows, Precision::kAsAsked, out);
   Done(gate_view);
   Done(up_view);
   if (!has_bias) return;
-  Vector(absl::StrCat(gate, ".bias"), rows, &out->bias);
-  Vector(absl::StrCat(up, ".bias"), rows, &out->bias_up);
+  Vector(absl::StrCat(gate, ".bias"), rows, &out->bias, share);
+  Vector(absl::StrCat(up, ".bias"), rows, &out->bias_up, share);
 }
 
 void WeightLoader::Raw(const std::string& name, int64_t rows, int64_t k, AlignedBytes* out,

@@ -12,6 +12,7 @@
 #include "src/backend/cpu/compute.h"
 #include "src/backend/cpu/cpu_model.h"
 #include "src/backend/cpu/weights.h"
+#include "src/backend/plan/shard.h"
 #include "src/model/weights/checkpoint.h"
 
 namespace rserve::cpu {
@@ -24,7 +25,8 @@ absl::StatusOr<std::string> FindPrefix(const model::Checkpoint& checkpoint,
 // A matrix, or some of the rows of one that is put together from several tensors.
 struct MatrixSource {
   std::string name;  // of the layer; "<name>.weight" and, where `has_bias`, "<name>.bias"
-  int64_t rows = 0;
+  int64_t rows = 0;  // of the tensor
+  backend::Share share = {0, -1};  // which of them; count below 0: all
 };
 
 // Loads one checkpoint. The first error sticks: later calls do nothing and `status` reports it.
@@ -36,15 +38,19 @@ class WeightLoader {
   WeightLoader(const model::Checkpoint& checkpoint, const kernels::KernelTable& isa,
                const LoadOptions& options);
 
-  // A vector of f32, widened.
-  void Vector(const std::string& name, int64_t size, std::vector<float>* out);
+  // A vector of f32, widened, or a share of it.
+  void Vector(const std::string& name, int64_t size, std::vector<float>* out,
+              backend::Share share = {0, -1});
   // The rows of `sources` one after another, [sum of rows][k]. `shape_tail` is how the checkpoint
   // spells k where it has more than one dimension (the patch embedding); empty otherwise.
+  // `columns`: which of the k columns; count below 0: all.
   void Matrix(const std::vector<MatrixSource>& sources, int64_t k, bool has_bias, Linear* out,
-              Precision precision, const std::vector<int64_t>& shape_tail = {});
-  // gate and up of a SwiGLU, paired panel by panel; in the precision asked for.
-  void Pair(const std::string& gate, const std::string& up, int64_t rows, int64_t k, bool has_bias,
-            Linear* out);
+              Precision precision, const std::vector<int64_t>& shape_tail = {},
+              backend::Share columns = {0, -1});
+  // Some rows of gate and up of a SwiGLU, paired panel by panel; in the precision
+  // asked for.
+  void Pair(const std::string& gate, const std::string& up, int64_t rows, backend::Share share,
+            int64_t k, bool has_bias, Linear* out);
   // A tensor's bytes as they are.
   void Raw(const std::string& name, int64_t rows, int64_t k, AlignedBytes* out,
            kernels::WeightType* type);

@@ -11,6 +11,7 @@
 #include "kernels/gemm/gemm.h"
 #include "src/backend/cpu/buffer.h"
 #include "src/backend/cpu/cpu_model.h"
+#include "src/backend/plan/shard.h"
 #include "src/model/spec/model_config.h"
 
 namespace rserve::cpu {
@@ -65,10 +66,14 @@ struct TextLayer {
   Linear down;
 };
 
+// Token embeddings as the checkpoint stores them.
+struct TokenTable {
+  AlignedBytes bytes;
+  kernels::WeightType type = kernels::WeightType::kF32;
+};
+
 struct TextWeights {
-  // Token embeddings as the checkpoint stores them; empty when they are tied to `head`.
-  AlignedBytes embedding;
-  kernels::WeightType embedding_type = kernels::WeightType::kF32;
+  std::shared_ptr<const TokenTable> embedding;  // null when it is `head`, tied and whole
   std::vector<TextLayer> layers;
   std::vector<float> norm;
   Linear head;
@@ -76,12 +81,18 @@ struct TextWeights {
 
 class LoadedModel final : public CpuModel {
  public:
-  LoadedModel(const model::ModelConfig& config, const kernels::KernelTable& isa)
-      : config_(config), isa_(isa) {}
+  LoadedModel(const model::ModelConfig& config, const LoadOptions& options,
+              const kernels::KernelTable& isa)
+      : config_(config),
+        ranks_(options.ranks),
+        shard_(backend::ShardOf(config.text, options.rank, options.ranks)),
+        isa_(isa) {}
 
   const model::ModelConfig& config() const override { return config_; }
   int64_t weight_bytes() const override { return weight_bytes_; }
   const kernels::KernelTable& isa() const { return isa_; }
+  int32_t ranks() const { return ranks_; }
+  const backend::TextShard& shard() const { return shard_; }  // what `text` holds
 
   // Widens the embedding of `token` (in range) into `out`, [hidden_size].
   void EmbedToken(int32_t token, float* out) const;
@@ -92,6 +103,8 @@ class LoadedModel final : public CpuModel {
 
  private:
   const model::ModelConfig config_;
+  const int32_t ranks_;
+  const backend::TextShard shard_;
   const kernels::KernelTable& isa_;
 };
 

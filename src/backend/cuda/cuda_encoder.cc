@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_cuda.h"
@@ -15,6 +16,7 @@
 #include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_cuda.h"
 #include "src/backend/cuda/carver.h"
+#include "src/backend/cuda/in_flight.h"
 #include "src/backend/cuda/loaded_model.h"
 #include "src/backend/cuda/queue.h"
 #include "src/backend/cuda/self_check.h"
@@ -32,24 +34,27 @@ constexpr float kVisionNormEps = 1e-6f;
 
 class CudaEncoder final : public backend::EncoderBackend {
  public:
-  CudaEncoder(std::shared_ptr<const LoadedModel> model, const EncoderLimits& limits)
+  CudaEncoder(std::shared_ptr<const LoadedModel> model, const EncoderLimits& limits,
+              const RoleOptions& options)
       : model_(std::move(model)),
         config_(model_->config().vision),
         limits_(limits),
+        options_(options),
         hidden_(Padded(config_.hidden_size)),
         head_(Padded(config_.head_dim())),
         inter_(Padded(config_.intermediate_size)),
         pairs_(config_.head_dim() / 2) {}
 
-  absl::Status Init(const RoleOptions& options) {
+  absl::Status Init() {
     if (limits_.max_patches < config_.merge_unit()) {
       return absl::InvalidArgumentError(absl::StrCat("max_patches ", limits_.max_patches,
                                                      " is below one cell of ", config_.merge_unit(),
                                                      " patches"));
     }
     Device* device = model_->device();
-    if (absl::Status s = timeline_.Init(device, options.deterministic); !s.ok()) return s;
-    if (options.deterministic) {
+    if (absl::Status s = timeline_.Init(device, options_.deterministic, options_.part); !s.ok())
+      return s;
+    if (options_.deterministic) {
       const VisionWeights& w = model_->vision;
       std::vector<CheckedProduct> products = {{&w.patch_embed}, {&w.merger_fc1}, {&w.merger_fc2}};
       if (!w.blocks.empty()) {
@@ -68,16 +73,19 @@ class CudaEncoder final : public backend::EncoderBackend {
     // Patches in, embeddings out, never at the same time.
     const int64_t floats = std::max(limits_.max_patches * config_.patch_dim(),
                                     Cells(limits_.max_patches) * config_.out_hidden_size);
-    auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
-    if (!pinned.ok()) return pinned.status();
-    pinned_ = *std::move(pinned);
     // Maps, positions and the plans of both attentions: at most a window or frame a patch.
     const int64_t patch_bytes =
         4 + 2 * 4 + 4 + 2 * int64_t{sizeof(kc::AttentionSegment) + sizeof(kc::AttentionTile)};
-    if (absl::Status s =
-            staging_.Init(device, limits_.max_patches * patch_bytes + 16 * 16 + pairs_ * 8);
-        !s.ok()) {
-      return s;
+    pieces_.resize(static_cast<size_t>(options_.depth));
+    for (Piece& piece : pieces_) {
+      auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
+      if (!pinned.ok()) return pinned.status();
+      piece.pinned = *std::move(pinned);
+      if (absl::Status s =
+              piece.staging.Init(device, limits_.max_patches * patch_bytes + 16 * 16 + pairs_ * 8);
+          !s.ok()) {
+        return s;
+      }
     }
     // The angle of pair i: the patch's row in the first half of the pairs, its column in the
     // second.
@@ -88,10 +96,46 @@ class CudaEncoder final : public backend::EncoderBackend {
       axis_.push_back(i < half ? 0 : 1);
       inverse_.push_back(inverse[static_cast<size_t>(half == 0 ? 0 : i % half)]);
     }
-    return absl::OkStatus();
+    return in_flight_.Init(&timeline_, options_.depth);
   }
 
   absl::Status Encode(absl::Span<const backend::EncodeUnit> units) override {
+    absl::Status result;
+    Run(
+        units, [&](absl::Status status) { result = std::move(status); }, /*wait=*/true);
+    return result;
+  }
+
+  void Start(absl::Span<const backend::EncodeUnit> units, backend::Done done) override {
+    Run(units, std::move(done), /*wait=*/false);
+  }
+
+ private:
+  // An attention's segments and tiles on the device.
+  struct Plan {
+    std::vector<kc::AttentionSegment> segments;
+    std::vector<kc::AttentionTile> tiles;
+    const kc::AttentionSegment* device_segments = nullptr;
+    const kc::AttentionTile* device_tiles = nullptr;
+  };
+
+  // A call: the pieces that it takes are over one after another.
+  struct Call {
+    backend::Done done;
+    absl::Status status;  // the first error of a piece
+  };
+  // Units that are encoded together, and what is kept for them until they are over.
+  struct Piece {
+    Memory pinned;  // patches in, embeddings out
+    Staging staging;
+    std::vector<backend::EncodeUnit> units;
+    std::shared_ptr<Call> call;
+    bool last = false;  // of its call
+  };
+
+  int64_t Cells(int64_t patches) const { return patches / config_.merge_unit(); }
+
+  absl::Status Check(absl::Span<const backend::EncodeUnit> units) const {
     for (size_t i = 0; i < units.size(); ++i) {
       const auto unit = static_cast<int64_t>(i);
       if (absl::Status s = backend::CheckGrid(units[i].grid, unit, config_); !s.ok()) return s;
@@ -105,6 +149,17 @@ class CudaEncoder final : public backend::EncoderBackend {
             limits_.max_patches, " (max_patches)"));
       }
     }
+    return absl::OkStatus();
+  }
+
+  void Run(absl::Span<const backend::EncodeUnit> units, backend::Done done, bool wait) {
+    const absl::Status refused = Check(units);
+    if (!refused.ok() || units.empty()) {
+      std::move(done)(refused);
+      return;
+    }
+    auto call = std::make_shared<Call>();
+    call->done = std::move(done);
     for (size_t first = 0; first < units.size();) {
       size_t end = first;
       int64_t patches = 0;
@@ -112,23 +167,40 @@ class CudaEncoder final : public backend::EncoderBackend {
         patches += units[end].grid.patches();
         ++end;
       }
-      if (absl::Status s = EncodeTogether(units.subspan(first, end - first), patches); !s.ok())
-        return s;
+      const size_t place = in_flight_.Claim();
+      Piece& piece = pieces_[place];
+      piece.units.assign(units.begin() + first, units.begin() + end);
+      piece.call = call;
+      piece.last = end == units.size();
+      // Also when memory runs out on the way: what is queued uses the place.
+      absl::Cleanup settle = [this] { timeline_.Finish().IgnoreError(); };
+      absl::Status queued = QueuePiece(&piece, patches);
+      std::move(settle).Cancel();
+      InFlight::Finish finish = [this, place](absl::Status status) { End(place, status); };
+      if (wait) {
+        in_flight_.EndAndWait(std::move(queued), std::move(finish));
+      } else {
+        in_flight_.End(std::move(queued), std::move(finish));
+      }
       first = end;
     }
-    return absl::OkStatus();
   }
 
- private:
-  // An attention's segments and tiles on the device.
-  struct Plan {
-    std::vector<kc::AttentionSegment> segments;
-    std::vector<kc::AttentionTile> tiles;
-    const kc::AttentionSegment* device_segments = nullptr;
-    const kc::AttentionTile* device_tiles = nullptr;
-  };
-
-  int64_t Cells(int64_t patches) const { return patches / config_.merge_unit(); }
+  // The piece is over: its embeddings lie in pinned memory, or not.
+  void End(size_t place, const absl::Status& status) {
+    Piece& piece = pieces_[place];
+    const std::shared_ptr<Call> call = std::move(piece.call);
+    call->status.Update(status);
+    if (status.ok()) {
+      const auto* from = static_cast<const float*>(piece.pinned.data());
+      for (const backend::EncodeUnit& unit : piece.units) {
+        const int64_t floats = Cells(unit.grid.patches()) * config_.out_hidden_size;
+        std::copy_n(from, floats, unit.embeddings);
+        from += floats;
+      }
+    }
+    if (piece.last) std::move(call->done)(call->status);
+  }
 
   void LayOut(Carver* carver) {
     const int64_t rows = limits_.max_patches, cells = Cells(rows);
@@ -146,13 +218,10 @@ class CudaEncoder final : public backend::EncoderBackend {
     sine_ = carver->Take<float>(rows * pairs_);
   }
 
-  absl::Status EncodeTogether(absl::Span<const backend::EncodeUnit> units, int64_t rows) {
+  absl::Status QueuePiece(Piece* piece, int64_t rows) {
+    const Turn turn(options_.turns.get(), timeline_);
     Queue queue(&timeline_);
-    if (absl::Status s = SendInputs(units, &queue); !s.ok()) {
-      // What was queued before still reads pinned memory; `s` says what went wrong first.
-      queue.Finish().IgnoreError();
-      return s;
-    }
+    if (absl::Status s = SendInputs(piece, &queue); !s.ok()) return s;
 
     const int64_t patch_dim = config_.patch_dim();
     queue.Launch(kc::RowsToBf16, {raw_, patch_dim, source_rows_, patches_, Padded(patch_dim), rows,
@@ -176,24 +245,18 @@ class CudaEncoder final : public backend::EncoderBackend {
     queue.Product(fc2.Args(cells, merged_, fc1.n, out_, fc2.n));
     const int64_t width = config_.out_hidden_size;
     queue.Launch(kc::RowsToF32, {out_, fc2.n, target_rows_, raw_, width, cells, width});
-    queue.Copy(pinned_.data(), raw_, cells * width * int64_t{sizeof(float)});
-    if (absl::Status s = queue.Finish(); !s.ok()) return s;
-
-    const auto* from = static_cast<const float*>(pinned_.data());
-    for (const backend::EncodeUnit& unit : units) {
-      const int64_t floats = Cells(unit.grid.patches()) * width;
-      std::copy_n(from, floats, unit.embeddings);
-      from += floats;
-    }
-    return absl::OkStatus();
+    queue.Copy(piece->pinned.data(), raw_, cells * width * int64_t{sizeof(float)});
+    return queue.status();
   }
 
   // Patches, maps, positions and plans.
-  absl::Status SendInputs(absl::Span<const backend::EncodeUnit> units, Queue* queue) {
+  absl::Status SendInputs(Piece* piece, Queue* queue) {
+    const std::vector<backend::EncodeUnit>& units = piece->units;
+    Staging& staging = piece->staging;
     plan_.Clear();
     std::vector<int64_t> first_patch;
     int64_t patches = 0;
-    auto* pinned = static_cast<float*>(pinned_.data());
+    auto* pinned = static_cast<float*>(piece->pinned.data());
     for (size_t i = 0; i < units.size(); ++i) {
       plan_.Append(units[i].grid, static_cast<int32_t>(i), config_);
       first_patch.push_back(patches);
@@ -217,26 +280,26 @@ class CudaEncoder final : public backend::EncoderBackend {
       target_.push_back(
           static_cast<int32_t>(Cells(first_patch[static_cast<size_t>(cell.unit)]) + cell.target));
     }
-    staging_.Clear();
-    source_rows_ = staging_.Put(source_);
-    target_rows_ = staging_.Put(target_);
-    positions_ = staging_.Put(places_);
-    device_axis_ = staging_.Put(axis_);
-    device_inverse_ = staging_.Put(inverse_);
-    PutPlan(plan_.windows, &windows_);
-    PutPlan(plan_.frames, &frames_);
-    return staging_.Send(queue);
+    staging.Clear();
+    source_rows_ = staging.Put(source_);
+    target_rows_ = staging.Put(target_);
+    positions_ = staging.Put(places_);
+    device_axis_ = staging.Put(axis_);
+    device_inverse_ = staging.Put(inverse_);
+    PutPlan(plan_.windows, &staging, &windows_);
+    PutPlan(plan_.frames, &staging, &frames_);
+    return staging.Send(queue);
   }
 
-  void PutPlan(const std::vector<backend::Segment>& segments, Plan* plan) {
+  void PutPlan(const std::vector<backend::Segment>& segments, Staging* staging, Plan* plan) {
     plan->segments.clear();
     for (const backend::Segment& s : segments) {
       const auto rows = static_cast<int32_t>(s.count);
       plan->segments.push_back({s.begin, rows, rows, s.begin});
     }
     kc::PlanAttention(plan->segments, 1, false, &plan->tiles);
-    plan->device_segments = staging_.Put(plan->segments);
-    plan->device_tiles = staging_.Put(plan->tiles);
+    plan->device_segments = staging->Put(plan->segments);
+    plan->device_tiles = staging->Put(plan->tiles);
   }
 
   void Norm(const Bf16* weight, int64_t rows, Queue* queue) {
@@ -290,26 +353,27 @@ class CudaEncoder final : public backend::EncoderBackend {
   const std::shared_ptr<const LoadedModel> model_;
   const model::VisionConfig& config_;
   const EncoderLimits limits_;
+  const RoleOptions options_;
   const int64_t hidden_, head_, inter_;  // padded
   const int64_t pairs_;                  // rotated pairs of a head
   std::vector<int32_t> axis_;            // [pairs]
   std::vector<float> inverse_;
 
-  Memory memory_, pinned_;
-  Staging staging_;
-  float* raw_ = nullptr;     // patches as they came; later embeddings as they go
-  Bf16* patches_ = nullptr;  // [rows][patch_dim], in window order
-  Bf16* x_ = nullptr;        // [rows][hidden], the residual stream
-  Bf16* normed_ = nullptr;   // [rows][hidden]; attention's output
-  Bf16* qkv_ = nullptr;      // [rows][3][heads][head]
-  Bf16* gate_up_ = nullptr;  // [rows][2][inter]
-  Bf16* act_ = nullptr;      // [rows][inter]
-  Bf16* merged_ = nullptr;   // [cells][merge_unit * hidden]
-  Bf16* out_ = nullptr;      // [cells][out_hidden]
-  float* cosine_ = nullptr;  // [rows][pairs]
+  Memory memory_;
+  std::vector<Piece> pieces_;  // by their places
+  float* raw_ = nullptr;       // patches as they came; later embeddings as they go
+  Bf16* patches_ = nullptr;    // [rows][patch_dim], in window order
+  Bf16* x_ = nullptr;          // [rows][hidden], the residual stream
+  Bf16* normed_ = nullptr;     // [rows][hidden]; attention's output
+  Bf16* qkv_ = nullptr;        // [rows][3][heads][head]
+  Bf16* gate_up_ = nullptr;    // [rows][2][inter]
+  Bf16* act_ = nullptr;        // [rows][inter]
+  Bf16* merged_ = nullptr;     // [cells][merge_unit * hidden]
+  Bf16* out_ = nullptr;        // [cells][out_hidden]
+  float* cosine_ = nullptr;    // [rows][pairs]
   float* sine_ = nullptr;
 
-  // Of one batch; the pointers lead into the staging's device memory.
+  // Of the piece that is being queued; the pointers lead into the staging's device memory.
   backend::VisionPlan plan_;
   std::vector<int32_t> source_, target_, places_;
   Plan windows_, frames_;
@@ -321,6 +385,7 @@ class CudaEncoder final : public backend::EncoderBackend {
 
   // Last: its work ends before the memory goes.
   Timeline timeline_;
+  InFlight in_flight_;
 };
 
 }  // namespace
@@ -332,8 +397,8 @@ absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeCudaEncoder(
   if (!loaded->loaded().vision) {
     return absl::FailedPreconditionError("the model was loaded without its vision tower");
   }
-  auto encoder = std::make_unique<CudaEncoder>(std::move(loaded), limits);
-  if (absl::Status s = encoder->Init(options); !s.ok()) return s;
+  auto encoder = std::make_unique<CudaEncoder>(std::move(loaded), limits, options);
+  if (absl::Status s = encoder->Init(); !s.ok()) return s;
   return encoder;
 }
 

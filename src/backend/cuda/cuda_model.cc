@@ -61,7 +61,7 @@ absl::Status CheckLimits(const model::ModelConfig& config, const LoadOptions& op
                                                  " over num_key_value_heads ", text.num_kv_heads,
                                                  " is not a whole number"));
   }
-  if (absl::Status s = CheckShard(text, options.rank, options.ranks); !s.ok()) return s;
+  if (absl::Status s = backend::CheckShard(text, options.rank, options.ranks); !s.ok()) return s;
   return CheckHead("text", text.head_dim, text.hidden_size);
 }
 

@@ -14,6 +14,7 @@
 #include "src/backend/backend.h"
 #include "src/backend/cuda/collective.h"
 #include "src/backend/cuda/device.h"
+#include "src/backend/cuda/turns.h"
 #include "src/backend/plan/geometry.h"
 #include "src/model/spec/model_config.h"
 #include "src/model/weights/checkpoint.h"
@@ -27,7 +28,7 @@ using backend::LayerRange;
 struct LoadOptions {
   bool vision = true;
   LayerRange layers;  // of the language model; empty (begin == end): none
-  int32_t rank = 0;   // which part of these layers, of `ranks` (shard.h)
+  int32_t rank = 0;   // which part of these layers, of `ranks` (plan/shard.h)
   int32_t ranks = 1;
 };
 
@@ -53,20 +54,26 @@ struct EncoderLimits {
 struct StageLimits {
   int64_t max_tokens = 8192;    // of a micro-batch
   int64_t max_entries = 1024;   // of a micro-batch
-  int64_t max_logit_rows = 64;  // computed together; more are taken in turns
+  int64_t max_logit_rows = 64;  // computed together; more are taken in turns that are waited for
 };
 
-// One algorithm for each weight shape and no split of k, so that a row's bits do not depend on its
-// batch; a little slower. Kernels of our own are always so.
 struct RoleOptions {
+  // One algorithm for each weight shape and no split of k, so that a row's bits do not depend on
+  // its batch; a little slower. Kernels of our own are always so.
   bool deterministic = true;
+  // Pieces of work that may be started and not over; a further one waits for the oldest.
+  int32_t depth = 2;
+  // How the role shares its device with others: its part of the multiprocessors, and whose turn it
+  // takes (null: nobody's).
+  Part part;
+  std::shared_ptr<Turns> turns;
 };
 
 // `collective`: this rank's, for a model of several ranks. Each rank writes its part of the
 // vocabulary into the logits; all of them write the same hidden states.
 //
-// Allocate all that they ever need. Each has a stream of its own; calls return when the work is
-// done. UNAVAILABLE once the device is lost.
+// Allocate all that they ever need. Each has a stream of its own, and a thread that calls what
+// waits for work that was started. UNAVAILABLE once the device is lost.
 absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeCudaEncoder(
     std::shared_ptr<const CudaModel> model, const EncoderLimits& limits,
     const RoleOptions& options);

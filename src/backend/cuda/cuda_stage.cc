@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_cuda.h"
@@ -16,6 +17,7 @@
 #include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_cuda.h"
 #include "src/backend/cuda/carver.h"
+#include "src/backend/cuda/in_flight.h"
 #include "src/backend/cuda/loaded_model.h"
 #include "src/backend/cuda/queue.h"
 #include "src/backend/cuda/self_check.h"
@@ -36,7 +38,8 @@ constexpr int64_t kMlpRows = 4096;
 class CudaStage final : public backend::StageBackend {
  public:
   CudaStage(std::shared_ptr<const LoadedModel> model, LayerRange layers, const KvGeometry& kv,
-            const StageLimits& limits, std::unique_ptr<Collective> collective)
+            const StageLimits& limits, const RoleOptions& options,
+            std::unique_ptr<Collective> collective)
       : model_(std::move(model)),
         config_(model_->config().text),
         shard_(model_->shard()),
@@ -44,6 +47,7 @@ class CudaStage final : public backend::StageBackend {
         layers_(layers),
         kv_(kv),
         limits_(limits),
+        options_(options),
         role_{layers.begin == 0, layers.end == config_.num_layers},
         hidden_(Padded(config_.hidden_size)),
         head_(Padded(config_.head_dim)),
@@ -53,11 +57,12 @@ class CudaStage final : public backend::StageBackend {
         attention_width_(shard_.heads.count * head_),
         pairs_(config_.head_dim / 2) {}
 
-  absl::Status Init(const RoleOptions& options) {
+  absl::Status Init() {
     if (absl::Status s = CheckSizes(); !s.ok()) return s;
     Device* device = model_->device();
-    if (absl::Status s = timeline_.Init(device, options.deterministic); !s.ok()) return s;
-    if (options.deterministic) {
+    if (absl::Status s = timeline_.Init(device, options_.deterministic, options_.part); !s.ok())
+      return s;
+    if (options_.deterministic) {
       const Block& b = model_->layer(layers_.begin);
       const bool residual = !Parallel();
       std::vector<CheckedProduct> products = {
@@ -78,9 +83,6 @@ class CudaStage final : public backend::StageBackend {
     cache_ = *std::move(cache);
     const int64_t floats = std::max(limits_.max_tokens * config_.hidden_size,
                                     role_.last ? limits_.max_logit_rows * shard_.vocab.count : 0);
-    auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
-    if (!pinned.ok()) return pinned.status();
-    pinned_ = *std::move(pinned);
     // A token's slot, source, item and three positions, an entry's segment, the tiles, and block
     // tables that together name each block twice at most.
     const int64_t tiles =
@@ -89,7 +91,13 @@ class CudaStage final : public backend::StageBackend {
                           limits_.max_entries * int64_t{sizeof(kc::AttentionSegment)} +
                           tiles * int64_t{sizeof(kc::AttentionTile)} +
                           int64_t{kv_.num_blocks} * 4 * 2 + pairs_ * 8 + 16 * 16;
-    if (absl::Status s = staging_.Init(device, bytes); !s.ok()) return s;
+    pieces_.resize(static_cast<size_t>(options_.depth));
+    for (Piece& piece : pieces_) {
+      auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
+      if (!pinned.ok()) return pinned.status();
+      piece.pinned = *std::move(pinned);
+      if (absl::Status s = piece.staging.Init(device, bytes); !s.ok()) return s;
+    }
 
     std::vector<float> inverse(static_cast<size_t>(pairs_));
     kernels::InverseFrequencies(config_.rope_theta, config_.head_dim, inverse.data());
@@ -99,25 +107,71 @@ class CudaStage final : public backend::StageBackend {
                    static_cast<int32_t>(section % 3));
     }
     axis_.resize(static_cast<size_t>(pairs_), 0);
-    return absl::OkStatus();
+    return in_flight_.Init(&timeline_, options_.depth);
   }
 
   absl::Status Forward(const StageWork& work) override {
+    absl::Status result;
+    Run(
+        work, [&](absl::Status status) { result = std::move(status); }, /*wait=*/true);
+    return result;
+  }
+
+  void Start(const StageWork& work, backend::Done done) override {
+    Run(work, std::move(done), /*wait=*/false);
+  }
+
+ private:
+  // A micro-batch, and what is kept for it until it is over.
+  struct Piece {
+    Memory pinned;  // rows in, rows or logits out
+    Staging staging;
+    float* hidden_out = nullptr;  // where the rows go: [rows][hidden]; null on the last stage
+    int64_t rows = 0;
+    std::vector<float*> logits;  // where the logits in `pinned` go
+    backend::Done done;
+  };
+
+  absl::Status Check(const StageWork& work) const {
     if (absl::Status s = backend::CheckStageWork(work, config_, kv_, role_); !s.ok()) return s;
     const auto entries = static_cast<int64_t>(work.entries.size());
-    if (work.total_tokens > limits_.max_tokens || entries > limits_.max_entries) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("a micro-batch of ", work.total_tokens, " tokens in ", entries,
-                       " entries; the stage has room for ", limits_.max_tokens, " (max_tokens) in ",
-                       limits_.max_entries, " (max_entries)"));
+    if (work.total_tokens <= limits_.max_tokens && entries <= limits_.max_entries) {
+      return absl::OkStatus();
     }
-    if (work.total_tokens == 0) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a micro-batch of ", work.total_tokens, " tokens in ", entries,
+                     " entries; the stage has room for ", limits_.max_tokens, " (max_tokens) in ",
+                     limits_.max_entries, " (max_entries)"));
+  }
+
+  void Run(const StageWork& work, backend::Done done, bool wait) {
+    const absl::Status refused = Check(work);
+    if (!refused.ok() || work.total_tokens == 0) {
+      std::move(done)(refused);
+      return;
+    }
+    const size_t place = in_flight_.Claim();
+    Piece& piece = pieces_[place];
+    piece.done = std::move(done);
+    piece.hidden_out = role_.last ? nullptr : work.hidden_out;
+    piece.rows = work.total_tokens;
+    piece.logits.clear();
+    // Also when memory runs out on the way: what is queued uses the place.
+    absl::Cleanup settle = [this] { timeline_.Finish().IgnoreError(); };
+    absl::Status queued = QueuePiece(work, &piece);
+    std::move(settle).Cancel();
+    InFlight::Finish finish = [this, place](absl::Status status) { End(place, std::move(status)); };
+    if (wait) {
+      in_flight_.EndAndWait(std::move(queued), std::move(finish));
+    } else {
+      in_flight_.End(std::move(queued), std::move(finish));
+    }
+  }
+
+  absl::Status QueuePiece(const StageWork& work, Piece* piece) {
+    const Turn turn(options_.turns.get(), timeline_);
     Queue queue(&timeline_);
-    if (absl::Status s = SendInputs(work, &queue); !s.ok()) {
-      // What was queued before still reads pinned memory; `s` says what went wrong first.
-      queue.Finish().IgnoreError();
-      return s;
-    }
+    if (absl::Status s = SendInputs(work, piece, &queue); !s.ok()) return s;
     Input(work, &queue);
     for (int32_t i = layers_.begin; i < layers_.end; ++i) {
       RunLayer(model_->layer(i), i - layers_.begin, work.total_tokens, &queue);
@@ -126,17 +180,32 @@ class CudaStage final : public backend::StageBackend {
       // The last sum; its norm is nobody's.
       Norm(x_, partial_, model_->layer(layers_.end - 1).norm2, work.total_tokens, &queue);
     }
-    if (role_.last) return Logits(work, &queue);
-
+    if (role_.last) return Logits(work, piece, &queue);
     const int64_t rows = work.total_tokens, width = config_.hidden_size;
     queue.Launch(kc::RowsToF32, {x_, hidden_, nullptr, raw_, width, rows, width});
-    queue.Copy(pinned_.data(), raw_, rows * width * int64_t{sizeof(float)});
-    if (absl::Status s = queue.Finish(); !s.ok()) return s;
-    std::copy_n(static_cast<const float*>(pinned_.data()), rows * width, work.hidden_out);
-    return absl::OkStatus();
+    queue.Copy(piece->pinned.data(), raw_, rows * width * int64_t{sizeof(float)});
+    return queue.status();
   }
 
- private:
+  // The piece is over: its results lie in pinned memory, or not.
+  void End(size_t place, absl::Status status) {
+    Piece& piece = pieces_[place];
+    if (status.ok()) TakeResults(&piece);
+    backend::Done done = std::move(piece.done);
+    std::move(done)(std::move(status));
+  }
+
+  void TakeResults(Piece* piece) const {
+    const auto* from = static_cast<const float*>(piece->pinned.data());
+    if (piece->hidden_out != nullptr) {
+      std::copy_n(from, piece->rows * config_.hidden_size, piece->hidden_out);
+    }
+    for (float* logits : piece->logits) {
+      std::copy_n(from, shard_.vocab.count, logits + shard_.vocab.begin);
+      from += shard_.vocab.count;
+    }
+  }
+
   int64_t Group() const { return shard_.heads.count / shard_.kv_heads.count; }
   bool Parallel() const { return model_->loaded().ranks > 1; }
 
@@ -194,9 +263,10 @@ class CudaStage final : public backend::StageBackend {
 
   // Rows of f32 that come from outside - items on the first stage, hidden states on the others -
   // and the tables of the micro-batch.
-  absl::Status SendInputs(const StageWork& work, Queue* queue) {
+  absl::Status SendInputs(const StageWork& work, Piece* piece, Queue* queue) {
     const int64_t width = config_.hidden_size;
-    auto* pinned = static_cast<float*>(pinned_.data());
+    auto* pinned = static_cast<float*>(piece->pinned.data());
+    Staging& staging = piece->staging;
     slots_.clear();
     sources_.clear();
     item_rows_.clear();
@@ -240,19 +310,19 @@ class CudaStage final : public backend::StageBackend {
     outside_rows_ = outside;
 
     kc::PlanAttention(segments_, static_cast<int32_t>(Group()), true, &tiles_);
-    staging_.Clear();
-    device_.slots = staging_.Put(slots_);
-    device_.segments = staging_.Put(segments_);
-    device_.items = staging_.Put(item_rows_);
-    device_.sources = staging_.Put(sources_);
-    device_.table = staging_.Put(table_);
-    device_.tiles = staging_.Put(tiles_);
+    staging.Clear();
+    device_.slots = staging.Put(slots_);
+    device_.segments = staging.Put(segments_);
+    device_.items = staging.Put(item_rows_);
+    device_.sources = staging.Put(sources_);
+    device_.table = staging.Put(table_);
+    device_.tiles = staging.Put(tiles_);
     positions_.clear();
     for (const auto& axis : axes_) positions_.insert(positions_.end(), axis.begin(), axis.end());
-    device_.positions = staging_.Put(positions_);
-    device_.axis = staging_.Put(axis_);
-    device_.inverse = staging_.Put(inverse_);
-    return staging_.Send(queue);
+    device_.positions = staging.Put(positions_);
+    device_.axis = staging.Put(axis_);
+    device_.inverse = staging.Put(inverse_);
+    return staging.Send(queue);
   }
 
   void Input(const StageWork& work, Queue* queue) {
@@ -355,36 +425,39 @@ class CudaStage final : public backend::StageBackend {
     queue->Launch(kc::AttendPaged, attend);
   }
 
-  // The final norm and the head, for the last rows of the entries that want logits only.
-  absl::Status Logits(const StageWork& work, Queue* queue) {
-    size_t entry = 0;
-    const auto wanted = static_cast<int64_t>(last_rows_.size());
-    for (int64_t begin = 0; begin < wanted; begin += limits_.max_logit_rows) {
-      const int64_t rows = std::min(limits_.max_logit_rows, wanted - begin);
-      for (int64_t i = 0; i < rows; ++i) {
-        const int64_t row = last_rows_[static_cast<size_t>(begin + i)];
-        queue->Copy(gathered_ + i * hidden_, x_ + row * hidden_, hidden_ * int64_t{sizeof(Bf16)});
-      }
-      Norm(gathered_, nullptr, model_->text.norm, rows, queue);
-      const Matrix& matrix = model_->text.head;
-      ProductArgs head = matrix.Args(rows, normed_, hidden_, nullptr, vocab_);
-      head.y_f32 = logits_;
-      queue->Product(head);
-      const int64_t vocab = shard_.vocab.count;
-      for (int64_t i = 0; i < rows; ++i) {
-        queue->Copy(static_cast<float*>(pinned_.data()) + i * vocab, logits_ + i * vocab_,
-                    vocab * int64_t{sizeof(float)});
-      }
-      if (absl::Status s = queue->Finish(); !s.ok()) return s;
-      const auto* from = static_cast<const float*>(pinned_.data());
-      for (int64_t i = 0; i < rows; ++entry) {
-        const StageEntry& e = work.entries[entry];
-        if (!e.want_logits) continue;
-        std::copy_n(from + i * vocab, vocab, e.logits + shard_.vocab.begin);
-        ++i;
-      }
+  // The final norm and the head, for the last rows of the entries that want logits only. What does
+  // not fit the arena together is waited for, but for the last part.
+  absl::Status Logits(const StageWork& work, Piece* piece, Queue* queue) {
+    std::vector<float*> wanted;
+    for (const StageEntry& e : work.entries) {
+      if (e.want_logits) wanted.push_back(e.logits);
     }
-    return queue->Finish();
+    const auto count = static_cast<int64_t>(wanted.size());
+    for (int64_t begin = 0; begin < count; begin += limits_.max_logit_rows) {
+      if (begin > 0) {
+        if (absl::Status s = queue->Finish(); !s.ok()) return s;
+        TakeResults(piece);
+      }
+      const int64_t rows = std::min(limits_.max_logit_rows, count - begin);
+      piece->logits.assign(wanted.begin() + begin, wanted.begin() + begin + rows);
+      QueueLogits(begin, rows, static_cast<float*>(piece->pinned.data()), queue);
+    }
+    return queue->status();
+  }
+
+  void QueueLogits(int64_t begin, int64_t rows, float* to, Queue* queue) {
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t row = last_rows_[static_cast<size_t>(begin + i)];
+      queue->Copy(gathered_ + i * hidden_, x_ + row * hidden_, hidden_ * int64_t{sizeof(Bf16)});
+    }
+    Norm(gathered_, nullptr, model_->text.norm, rows, queue);
+    ProductArgs head = model_->text.head.Args(rows, normed_, hidden_, nullptr, vocab_);
+    head.y_f32 = logits_;
+    queue->Product(head);
+    const int64_t vocab = shard_.vocab.count;
+    for (int64_t i = 0; i < rows; ++i) {
+      queue->Copy(to + i * vocab, logits_ + i * vocab_, vocab * int64_t{sizeof(float)});
+    }
   }
 
   const std::shared_ptr<const LoadedModel> model_;
@@ -394,6 +467,7 @@ class CudaStage final : public backend::StageBackend {
   const LayerRange layers_;
   const KvGeometry kv_;
   const StageLimits limits_;
+  const RoleOptions options_;
   const backend::StageRole role_;
   const int64_t hidden_, head_, inter_, vocab_;  // padded
   const int64_t qkv_width_;                      // query heads, key heads, value heads
@@ -403,8 +477,8 @@ class CudaStage final : public backend::StageBackend {
   std::vector<int32_t> axis_;                    // [pairs]
   std::vector<float> inverse_;
 
-  Memory memory_, cache_, pinned_;
-  Staging staging_;
+  Memory memory_, cache_;
+  std::vector<Piece> pieces_;  // by their places
   float* raw_ = nullptr;       // [rows][hidden], unpadded: what comes from outside and goes out
   Bf16* items_ = nullptr;      // [rows][hidden], of the items (first stage)
   Bf16* x_ = nullptr;          // [rows][hidden], the residual stream
@@ -419,7 +493,7 @@ class CudaStage final : public backend::StageBackend {
   float* logits_ = nullptr;   // [max_logit_rows][vocab]
   Bf16* gathered_ = nullptr;  // [max_logit_rows][hidden], the rows that want logits
 
-  // Of one micro-batch: tables on the host and where they lie on the device.
+  // Of the micro-batch that is being queued: tables on the host and where they lie on the device.
   std::vector<int64_t> slots_;
   std::vector<int32_t> sources_, table_, last_rows_, positions_;
   std::vector<int32_t> axes_[3];
@@ -441,6 +515,7 @@ class CudaStage final : public backend::StageBackend {
 
   // Last: its work ends before the memory goes.
   Timeline timeline_;
+  InFlight in_flight_;
 };
 
 }  // namespace
@@ -450,8 +525,8 @@ absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeCudaStage(
     const StageLimits& limits, const RoleOptions& options, std::unique_ptr<Collective> collective) {
   auto stage =
       std::make_unique<CudaStage>(std::static_pointer_cast<const LoadedModel>(std::move(model)),
-                                  layers, kv, limits, std::move(collective));
-  if (absl::Status s = stage->Init(options); !s.ok()) return s;
+                                  layers, kv, limits, options, std::move(collective));
+  if (absl::Status s = stage->Init(); !s.ok()) return s;
   return stage;
 }
 

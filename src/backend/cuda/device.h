@@ -51,6 +51,12 @@ class Products {
   virtual absl::Status Run(const ProductArgs& args) = 0;
 };
 
+// The part of a device's multiprocessors that a stream's kernels run on.
+struct Part {
+  int32_t percent = 100;  // rounded to what the device can cut
+  bool rest = false;      // those that the part of this percentage leaves over
+};
+
 // Any thread; streams by one thread at a time. Outlives everything that was made from it.
 class Device {
  public:
@@ -64,7 +70,7 @@ class Device {
   virtual void Free(void* memory) = 0;
   virtual absl::StatusOr<void*> AllocatePinned(int64_t bytes) = 0;
   virtual void FreePinned(void* memory) = 0;
-  virtual absl::StatusOr<StreamRef> CreateStream() = 0;
+  virtual absl::StatusOr<StreamRef> CreateStream(const Part& part) = 0;
   virtual void DestroyStream(StreamRef stream) = 0;
   virtual absl::StatusOr<EventRef> CreateEvent() = 0;
   virtual void DestroyEvent(EventRef event) = 0;
@@ -78,6 +84,12 @@ class Device {
   // What is queued on `stream` from now on waits for the event's last record.
   virtual absl::Status WaitFor(EventRef event, StreamRef stream) = 0;
 
+  // Calls fn(arg) on a thread of the device's when it is reached; short, without calls of the
+  // device. A device that is lost calls nothing.
+  virtual absl::Status Notify(StreamRef stream, void (*fn)(void* arg), void* arg) = 0;
+
+  // Whether the event's last record has been reached. Does not wait.
+  virtual absl::StatusOr<bool> Reached(EventRef event) = 0;
   // Blocks until the event's last record has been reached.
   virtual absl::Status Synchronize(EventRef event) = 0;
 };
@@ -132,10 +144,10 @@ class Timeline {
     if (stream_.handle != nullptr) device_->DestroyStream(stream_);
   }
 
-  absl::Status Init(Device* device, bool deterministic) {
+  absl::Status Init(Device* device, bool deterministic, const Part& part = {}) {
     device_ = device;
     if (absl::Status s = device->Bind(); !s.ok()) return s;
-    absl::StatusOr<StreamRef> stream = device->CreateStream();
+    absl::StatusOr<StreamRef> stream = device->CreateStream(part);
     if (!stream.ok()) return stream.status();
     stream_ = *stream;
     absl::StatusOr<EventRef> done = device->CreateEvent();

@@ -6,17 +6,20 @@
 #include <cstdint>
 
 #include "src/backend/cuda/cuda_model.h"
-#include "src/backend/cuda/shard.h"
 #include "src/backend/cuda/weights.h"
+#include "src/backend/plan/shard.h"
 
 namespace rserve::cuda {
+
+using backend::Share;
+using backend::TextShard;
 
 class LoadedModel final : public CudaModel {
  public:
   LoadedModel(const model::ModelConfig& config, const LoadOptions& loaded, Device* device)
       : config_(config),
         loaded_(loaded),
-        shard_(ShardOf(config.text, loaded.rank, loaded.ranks)),
+        shard_(backend::ShardOf(config.text, loaded.rank, loaded.ranks)),
         device_(device) {}
 
   const model::ModelConfig& config() const override { return config_; }

@@ -46,6 +46,7 @@ class Queue {
   void AllReduce(Collective* collective, Bf16* data, int64_t count) {
     if (status_.ok()) status_ = collective->AllReduce(data, count, timeline_->stream());
   }
+  const absl::Status& status() const { return status_; }
   // Waits for all of it. The first error, or the device's.
   absl::Status Finish() {
     const absl::Status finished = timeline_->Finish();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rserve/cc/policy.h"
+#include "src/backend/plan/shard.h"
 #include "src/runtime/model/placement.h"
 
 namespace rserve::runtime {
@@ -27,6 +28,7 @@ constexpr int64_t kDefaultMaxUnacknowledged = 65536;
 constexpr int64_t kDefaultMaxImagePixels = int64_t{1} << 27;
 constexpr int64_t kMaxBlockTokens = 4096;
 constexpr int64_t kMaxMediaThreads = 256;
+constexpr int64_t kMaxRanks = 64;
 
 absl::Status CheckRange(const std::string& option, int64_t value, int64_t min, int64_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
@@ -52,7 +54,7 @@ Policy MakePolicy(const ModelEngineOptions& options) {
 
 // Blocks of the KV cache, checked against what the machine has.
 absl::StatusOr<int32_t> KvBlocks(const ModelEngineOptions& options, const model::TextConfig& text) {
-  const int64_t token_bytes = KvBytesPerToken(text);
+  const int64_t token_bytes = KvBytesPerToken(text, options.backend);
   const int64_t block_tokens = options.kv_block_tokens;
   const int64_t by_default = std::max<int64_t>(
       block_tokens,
@@ -60,8 +62,10 @@ absl::StatusOr<int32_t> KvBlocks(const ModelEngineOptions& options, const model:
   const int64_t tokens = OrDefault(options.kv_tokens, by_default);
   const int64_t blocks = (tokens - 1) / block_tokens + 1;
   const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  if (blocks > std::numeric_limits<int32_t>::max() ||
-      blocks > memory / (block_tokens * token_bytes)) {
+  // A device's memory is asked for when its cache is made.
+  const bool too_much =
+      options.backend == Backend::kCpu && blocks > memory / (block_tokens * token_bytes);
+  if (blocks > std::numeric_limits<int32_t>::max() || too_much) {
     return absl::ResourceExhaustedError(
         absl::StrCat("kv_tokens is ", tokens, ": a KV cache of ", token_bytes,
                      " bytes a token does not fit the machine's memory of ", memory, " bytes"));
@@ -71,9 +75,15 @@ absl::StatusOr<int32_t> KvBlocks(const ModelEngineOptions& options, const model:
 
 }  // namespace
 
-int64_t KvBytesPerToken(const model::TextConfig& text) {
-  return int64_t{2} * text.num_layers * text.num_kv_heads * text.head_dim *
-         static_cast<int64_t>(sizeof(float));
+int64_t KvBytesPerToken(const model::TextConfig& text, Backend backend) {
+  const int64_t heads = int64_t{2} * text.num_layers * text.num_kv_heads;
+  if (backend == Backend::kCuda) return heads * ((text.head_dim + 7) / 8 * 8) * 2;  // bf16, padded
+  return heads * text.head_dim * int64_t{sizeof(float)};
+}
+
+int64_t MaxMicroBatchTokens(const OrchestratorConfig& core) {
+  return std::min(core.policy.token_budget,
+                  int64_t{core.budgets.kv_blocks} * core.budgets.kv_block_tokens);
 }
 
 absl::Status CheckOptions(const ModelEngineOptions& options) {
@@ -107,6 +117,11 @@ absl::Status CheckOptions(const ModelEngineOptions& options) {
       {"max_prompt_tokens", options.max_prompt_tokens, 0, INT64_MAX},
       {"max_image_pixels", options.max_image_pixels, 0, INT64_MAX},
       {"max_unacknowledged", options.max_unacknowledged, 0, INT64_MAX},
+      {"backend", static_cast<int64_t>(options.backend), 0, static_cast<int64_t>(Backend::kCuda)},
+      {"tensor_parallel", options.tensor_parallel, 1, kMaxRanks},
+      {"device_sharing", static_cast<int64_t>(options.device_sharing), 0,
+       static_cast<int64_t>(DeviceSharing::kParts)},
+      {"encoder_percent", options.encoder_percent, 0, 99},
   };
   for (const Range& range : ranges) {
     absl::Status status = CheckRange(range.name, range.value, range.min, range.max);
@@ -119,6 +134,13 @@ absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
                                               const model::ModelConfig& model,
                                               const model::ImageProcessorConfig& processor) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  if (options.weights == Weights::kInt8 && options.backend != Backend::kCpu) {
+    return absl::InvalidArgumentError("weights is int8, which the CPU backend alone has");
+  }
+  if (absl::Status s = backend::CheckShard(model.text, 0, options.tensor_parallel); !s.ok()) {
+    return absl::Status(
+        s.code(), absl::StrCat("tensor_parallel is ", options.tensor_parallel, ": ", s.message()));
+  }
   auto layers = SplitLayers(options, model.text.num_layers);
   if (!layers.ok()) return layers.status();
   auto workers = PlaceWorkers(options, *layers, UsableCores());
@@ -128,7 +150,9 @@ absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
 
   EngineConfig config;
   config.workers = *std::move(workers);
-  config.kv_bytes_per_token = KvBytesPerToken(model.text);
+  config.kv_bytes_per_token = KvBytesPerToken(model.text, options.backend);
+  config.tensor_parallel = options.tensor_parallel;
+  config.weights = options.weights;
   config.max_unacknowledged = OrDefault(options.max_unacknowledged, kDefaultMaxUnacknowledged);
   OrchestratorConfig& core = config.core;
   for (const WorkerInfo& worker : config.workers) core.workers.push_back(worker.spec);

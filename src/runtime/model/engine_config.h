@@ -27,6 +27,8 @@ struct EngineConfig {
   std::vector<WorkerInfo> workers;
   int64_t max_unacknowledged = 0;
   int64_t kv_bytes_per_token = 0;
+  int32_t tensor_parallel = 1;
+  Weights weights = Weights::kStored;
 };
 
 // Places workers on the process's cores and turns sizes into budgets. Errors as CheckOptions and
@@ -35,8 +37,11 @@ absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
                                               const model::ModelConfig& model,
                                               const model::ImageProcessorConfig& processor);
 
-// What a token's keys and values take in the caches of all stages.
-int64_t KvBytesPerToken(const model::TextConfig& text);
+// What a token's keys and values take in the caches of all stages and ranks.
+int64_t KvBytesPerToken(const model::TextConfig& text, Backend backend);
+
+// No micro-batch holds more: every token in the pipeline has its place in the KV cache.
+int64_t MaxMicroBatchTokens(const OrchestratorConfig& core);
 
 }  // namespace rserve::runtime
 

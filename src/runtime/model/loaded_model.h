@@ -1,37 +1,36 @@
-// A checkpoint, ready to run: configuration, tokenizer and packed weights.
+// A checkpoint, ready to run: configuration, tokenizer and the backend with its weights.
 
 #ifndef RSERVE_SRC_RUNTIME_MODEL_LOADED_MODEL_H_
 #define RSERVE_SRC_RUNTIME_MODEL_LOADED_MODEL_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "src/backend/cpu/cpu_model.h"
+#include "rserve/cc/model_engine.h"
 #include "src/model/model_folder.h"
 #include "src/model/spec/checkpoint_template.h"
 #include "src/model/spec/image_plan.h"
 #include "src/model/spec/model_config.h"
 #include "src/model/spec/tokenizer.h"
+#include "src/runtime/model/backend_set.h"
+#include "src/runtime/model/engine_config.h"
 
 namespace rserve::runtime {
 
-// Immutable.
+// Immutable but for the making of roles.
 struct LoadedModel {
   model::ModelConfig config;
   model::ImageProcessorConfig processor;
   std::unique_ptr<const model::Tokenizer> tokenizer;
   model::ChatRenderer chat;
-  std::shared_ptr<const cpu::CpuModel> weights;
+  std::unique_ptr<BackendSet> backend;
   int64_t load_ns = 0;
 };
 
-// Packs the folder's weights with `threads` threads and closes its files. Errors as CpuModel::Load.
-// `progress` may be empty.
-absl::StatusOr<LoadedModel> LoadModel(
-    model::ModelFolder folder, int32_t threads, cpu::WeightFormat weights,
-    const std::function<void(int64_t done_bytes, int64_t total_bytes)>& progress);
+// Reads the folder's weights and closes its files. Errors as LoadBackend.
+absl::StatusOr<LoadedModel> LoadModel(model::ModelFolder folder, const ModelEngineOptions& options,
+                                      const EngineConfig& config);
 
 }  // namespace rserve::runtime
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -12,7 +13,6 @@
 #include "src/runtime/model/engine_config.h"
 #include "src/runtime/model/loaded_model.h"
 #include "src/runtime/model/model_executor.h"
-#include "src/runtime/model/placement.h"
 #include "src/runtime/model/request_planner.h"
 #include "src/runtime/model/request_state.h"
 
@@ -31,6 +31,18 @@ namespace {
 
 constexpr int32_t kLogInfo = 1;
 constexpr int32_t kLogWarning = 2;
+
+constexpr struct {
+  Backend backend;
+  std::string_view name;
+} kBackends[] = {{Backend::kCpu, "cpu"}, {Backend::kCuda, "cuda"}};
+
+constexpr struct {
+  DeviceSharing sharing;
+  std::string_view name;
+} kSharings[] = {{DeviceSharing::kStreams, "streams"},
+                 {DeviceSharing::kTurns, "turns"},
+                 {DeviceSharing::kParts, "parts"}};
 
 std::unique_ptr<RequestState> MakeState(const ModelRequest& request, PlannedRequest planned,
                                         const LoadedModel& model) {
@@ -69,6 +81,15 @@ std::unique_ptr<RequestState> MakeState(const ModelRequest& request, PlannedRequ
   return state;
 }
 
+// "TP2xPP2+E1": ranks of a stage, stages, encoders.
+std::string Topology(const EngineConfig& config) {
+  std::string name = TopologyName(config.core.workers);
+  if (config.tensor_parallel == 1) return name;
+  const std::string ranks = absl::StrCat("TP", config.tensor_parallel);
+  if (name.compare(0, 3, "TP1") == 0) return ranks + name.substr(3);
+  return absl::StrCat(ranks, "x", name);
+}
+
 ModelInfo MakeInfo(const LoadedModel& model, const EngineConfig& config) {
   ModelInfo info;
   const model::TextConfig& text = model.config.text;
@@ -88,16 +109,46 @@ ModelInfo MakeInfo(const LoadedModel& model, const EngineConfig& config) {
   info.merge_size = vision.spatial_merge_size;
   info.min_pixels = model.processor.min_pixels;
   info.max_pixels = model.processor.max_pixels;
-  info.weight_bytes = model.weights->weight_bytes();
+  info.weight_bytes = model.backend->weight_bytes();
   info.kv_bytes_per_token = config.kv_bytes_per_token;
   info.load_seconds = static_cast<double>(model.load_ns) * 1e-9;
-  info.topology = TopologyName(config.core.workers);
+  info.topology = Topology(config);
   info.workers = config.workers;
   info.core = config.core;
   return info;
 }
 
 }  // namespace
+
+std::string_view BackendName(Backend backend) {
+  for (const auto& known : kBackends) {
+    if (known.backend == backend) return known.name;
+  }
+  return "unknown";
+}
+
+absl::StatusOr<Backend> ParseBackend(std::string_view name) {
+  for (const auto& known : kBackends) {
+    if (known.name == name) return known.backend;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("backend is \"", std::string(name), "\"; known are cpu, cuda"));
+}
+
+std::string_view DeviceSharingName(DeviceSharing sharing) {
+  for (const auto& known : kSharings) {
+    if (known.sharing == sharing) return known.name;
+  }
+  return "unknown";
+}
+
+absl::StatusOr<DeviceSharing> ParseDeviceSharing(std::string_view name) {
+  for (const auto& known : kSharings) {
+    if (known.name == name) return known.sharing;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("device_sharing is \"", std::string(name),
+                                                 "\"; known are streams, turns, parts"));
+}
 
 // The executor points into `model` and `details`, so the engine, which owns it, goes first.
 class ModelEngine::Impl {
@@ -149,17 +200,15 @@ absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOpti
   if (!config.ok()) return config.status();
   auto core = Orchestrator::Create(config->core);
   if (!core.ok()) return core.status();
-  const auto load_threads = static_cast<int32_t>(runtime::UsableCores().size());
-  auto model = runtime::LoadModel(
-      *std::move(folder), load_threads,
-      options.weights == Weights::kInt8 ? cpu::WeightFormat::kInt8 : cpu::WeightFormat::kStored,
-      options.load_progress);
+  auto model = runtime::LoadModel(*std::move(folder), options, *config);
   if (!model.ok()) return model.status();
   auto impl = std::make_unique<Impl>(*std::move(model), *std::move(config));
   impl->core = *std::move(core);
-  auto executor = std::make_unique<ModelExecutor>(
-      impl->model, impl->config.workers, impl->config.core, impl->config.limits.max_image_pixels,
-      options.embedding_cache_bytes, &impl->details);
+  auto roles = ModelExecutor::MakeRoles(*impl->model.backend, impl->config.workers);
+  if (!roles.ok()) return roles.status();
+  auto executor = std::make_unique<ModelExecutor>(impl->model, *std::move(roles), impl->config.core,
+                                                  impl->config.limits.max_image_pixels,
+                                                  options.embedding_cache_bytes, &impl->details);
   impl->executor = executor.get();
   EngineOptions engine_options;
   engine_options.core = impl->config.core;

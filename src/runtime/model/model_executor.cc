@@ -6,7 +6,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "src/backend/cpu/cpu_model.h"
+#include "src/runtime/exception_guard.h"
 #include "src/runtime/model/sampler.h"
 
 namespace rserve::runtime {
@@ -17,20 +17,34 @@ absl::Status NoState(RequestId request) {
   return absl::InternalError(absl::StrCat("request ", request, " is not known to the executor"));
 }
 
-// No micro-batch holds more: every token in the pipeline has its place in the KV cache.
-int64_t MaxMicroBatchTokens(const OrchestratorConfig& core) {
-  return std::min(core.policy.token_budget,
-                  int64_t{core.budgets.kv_blocks} * core.budgets.kv_block_tokens);
-}
-
-int64_t CountStages(absl::Span<const WorkerInfo> workers) {
-  return std::count_if(workers.begin(), workers.end(),
-                       [](const WorkerInfo& worker) { return worker.spec.stage >= 0; });
+// Micro-batches that the stages have in hand, at most.
+int64_t StageDepths(const OrchestratorConfig& core) {
+  int64_t depths = 0;
+  for (const WorkerSpec& worker : core.workers) depths += worker.stage >= 0 ? worker.depth : 0;
+  return depths;
 }
 
 }  // namespace
 
-ModelExecutor::ModelExecutor(const LoadedModel& model, absl::Span<const WorkerInfo> workers,
+absl::StatusOr<std::vector<ModelExecutor::Roles>> ModelExecutor::MakeRoles(
+    BackendSet& backend, absl::Span<const WorkerInfo> workers) {
+  std::vector<Roles> roles(workers.size());
+  for (size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].spec.encoder) {
+      auto encoder = backend.MakeEncoder(i);
+      if (!encoder.ok()) return encoder.status();
+      roles[i].encoder = *std::move(encoder);
+    }
+    if (workers[i].spec.stage >= 0) {
+      auto stage = backend.MakeStage(i);
+      if (!stage.ok()) return stage.status();
+      roles[i].stage = *std::move(stage);
+    }
+  }
+  return roles;
+}
+
+ModelExecutor::ModelExecutor(const LoadedModel& model, std::vector<Roles> roles,
                              const OrchestratorConfig& core, int64_t max_image_pixels,
                              int64_t embedding_cache_bytes, DetailTable* details)
     : model_(model),
@@ -38,22 +52,17 @@ ModelExecutor::ModelExecutor(const LoadedModel& model, absl::Span<const WorkerIn
       details_(details),
       pixels_("pixel_bytes", core.budgets.pixel_bytes),
       embeddings_("embedding_bytes", core.budgets.embedding_bytes),
-      handover_(model.config.text.hidden_size, MaxMicroBatchTokens(core),
-                CountStages(workers) + 1) {
+      handover_(model.config.text.hidden_size, MaxMicroBatchTokens(core), StageDepths(core) + 1) {
   if (embedding_cache_bytes > 0) {
     cache_ = std::make_unique<EmbeddingCache>(embedding_cache_bytes, model.config.text.hidden_size);
   }
-  const cpu::KvGeometry kv{core.budgets.kv_blocks, core.budgets.kv_block_tokens};
-  lanes_.reserve(workers.size());
-  for (const WorkerInfo& worker : workers) {
+  lanes_.reserve(roles.size());
+  for (Roles& role : roles) {
     Lane& lane = lanes_.emplace_back();
-    lane.pool = std::make_unique<cpu::ThreadPool>(worker.threads, worker.cores);
-    if (worker.spec.encoder) lane.encoder = cpu::MakeCpuEncoder(model.weights, lane.pool.get());
-    if (worker.spec.stage < 0) continue;
-    const cpu::LayerRange layers{worker.first_layer, worker.first_layer + worker.num_layers};
-    lane.stage = std::make_unique<StageRunner>(
-        cpu::MakeCpuStage(model.weights, layers, kv, lane.pool.get()),
-        model.config.text.hidden_size, model.config.text.vocab_size, &handover_);
+    lane.encoder = std::move(role.encoder);
+    if (role.stage == nullptr) continue;
+    lane.stage = std::make_unique<StageRunner>(std::move(role.stage), model.config.text.hidden_size,
+                                               model.config.text.vocab_size, &handover_);
   }
 }
 
@@ -127,15 +136,38 @@ absl::Status ModelExecutor::MakePatches(UnitState& unit) {
 }
 
 void ModelExecutor::Encode(EncodeJob job, Done done) {
-  absl::Status status = EncodeUnits(job, lanes_[static_cast<size_t>(job.worker)]);
-  std::move(done)(std::move(status));
+  Lane& lane = lanes_[static_cast<size_t>(job.worker)];
+  auto batch = std::make_unique<Batch>(cache_.get());
+  batch->job = std::move(job);
+  std::vector<UnitState*> todo;
+  if (absl::Status status = TakeUnits(batch.get(), &todo); !status.ok()) {
+    std::move(done)(std::move(status));
+    return;
+  }
+  ShareOut(todo, batch.get());
+  if (batch->mine.empty() || !batch->elsewhere.empty()) {
+    absl::Status status = EncodeAndWait(*batch, lane);
+    if (status.ok()) KeepEmbeddings(*batch);
+    batch.reset();  // before the requests may end
+    std::move(done)(std::move(status));
+    return;
+  }
+  const std::vector<backend::EncodeUnit>& units = batch->units;
+  lane.encoder->Start(
+      units, [this, batch = std::move(batch), done = std::move(done)](absl::Status status) mutable {
+        absl::Status result = std::move(status);
+        const absl::Status guarded = RunGuarded("an encode", [&] {
+          result = Publish(*batch, std::move(result));
+          if (result.ok()) KeepEmbeddings(*batch);
+        });
+        batch.reset();
+        std::move(done)(guarded.ok() ? std::move(result) : guarded);
+      });
 }
 
-absl::Status ModelExecutor::EncodeUnits(const EncodeJob& job, Lane& lane) {
-  const absl::Cleanup let_go = [&lane] { lane.held.clear(); };
-  std::vector<UnitState*> todo;
+absl::Status ModelExecutor::TakeUnits(Batch* batch, std::vector<UnitState*>* todo) {
   const int64_t hidden = model_.config.text.hidden_size;
-  for (const UnitRef& ref : job.units) {
+  for (const UnitRef& ref : batch->job.units) {
     std::shared_ptr<RequestState> state = Find(ref.request);
     if (state == nullptr) return NoState(ref.request);
     UnitState& unit = state->units[static_cast<size_t>(ref.unit)];
@@ -144,57 +176,76 @@ absl::Status ModelExecutor::EncodeUnits(const EncodeJob& job, Lane& lane) {
       if (!buffer.ok()) return buffer.status();
       unit.embeddings = *std::move(buffer);
     }
-    if (!unit.supplied) todo.push_back(&unit);
-    lane.held.push_back(std::move(state));
-  }
-  while (!todo.empty()) {
-    if (absl::Status status = EncodeSome(lane, &todo); !status.ok()) return status;
-  }
-  for (size_t i = 0; i < job.units.size(); ++i) {
-    RequestState& state = *lane.held[i];
-    UnitState& unit = state.units[static_cast<size_t>(job.units[i].unit)];
-    unit.entry.reset();
-    if (state.kept_embeddings.empty()) continue;
-    std::copy_n(unit.embeddings.data(), unit.plan.tokens * hidden,
-                state.kept_embeddings.data() + unit.first_row * hidden);
+    if (!unit.supplied) todo->push_back(&unit);
+    batch->held.push_back(std::move(state));
   }
   return absl::OkStatus();
 }
 
-absl::Status ModelExecutor::EncodeSome(Lane& lane, std::vector<UnitState*>* todo) {
-  std::vector<UnitState*> mine, elsewhere;
-  lane.units.clear();
-  for (UnitState* unit : *todo) {
+void ModelExecutor::ShareOut(const std::vector<UnitState*>& todo, Batch* batch) {
+  batch->mine.clear();
+  batch->elsewhere.clear();
+  batch->units.clear();
+  for (UnitState* unit : todo) {
     using Work = EmbeddingCache::Work;
     const Work work = unit->entry == nullptr ? Work::kEncode : cache_->Begin(unit->entry);
     if (work == Work::kReady) {
       cache_->Copy(unit->entry, absl::MakeSpan(unit->embeddings.data(),
                                                static_cast<size_t>(unit->embeddings.size())));
     } else if (work == Work::kBusy) {
-      elsewhere.push_back(unit);  // on another worker, or earlier in this batch
+      batch->elsewhere.push_back(unit);
     } else {
-      mine.push_back(unit);
-      lane.units.push_back({unit->plan.grid, unit->patches->data(), unit->embeddings.data()});
+      batch->mine.push_back(unit);
+      batch->units.push_back({unit->plan.grid, unit->patches->data(), unit->embeddings.data()});
     }
   }
-  absl::Cleanup give_up = [this, &mine] {
-    for (const UnitState* unit : mine) {
-      if (unit->entry != nullptr) cache_->Fail(unit->entry);
-    }
-  };
-  if (!lane.units.empty()) {
-    if (absl::Status status = lane.encoder->Encode(lane.units); !status.ok()) return status;
-  }
+}
+
+void ModelExecutor::Batch::GiveUp() {
   for (const UnitState* unit : mine) {
+    if (unit->entry != nullptr) cache->Fail(unit->entry);
+  }
+  mine.clear();
+}
+
+absl::Status ModelExecutor::Publish(Batch& batch, absl::Status status) {
+  if (!status.ok()) {
+    batch.GiveUp();
+    return status;
+  }
+  for (const UnitState* unit : batch.mine) {
     if (unit->entry == nullptr) continue;
     cache_->SetRows(unit->entry, absl::MakeConstSpan(unit->embeddings.data(),
                                                      static_cast<size_t>(unit->embeddings.size())));
   }
-  std::move(give_up).Cancel();
-  // What is waited for is being encoded by a worker that has published before it waits itself.
-  for (const UnitState* unit : elsewhere) cache_->Wait(unit->entry);
-  todo->swap(elsewhere);
+  batch.mine.clear();
   return absl::OkStatus();
+}
+
+// What is waited for is being encoded by a worker that waits for nothing: batches that wait do not
+// start before all that they wait for has been, and what is started ends without this thread.
+absl::Status ModelExecutor::EncodeAndWait(Batch& batch, Lane& lane) {
+  for (;;) {
+    if (!batch.mine.empty()) {
+      absl::Status status = Publish(batch, lane.encoder->Encode(batch.units));
+      if (!status.ok()) return status;
+    }
+    if (batch.elsewhere.empty()) return absl::OkStatus();
+    for (const UnitState* unit : batch.elsewhere) cache_->Wait(unit->entry);
+    const std::vector<UnitState*> todo = std::move(batch.elsewhere);
+    ShareOut(todo, &batch);
+  }
+}
+
+void ModelExecutor::KeepEmbeddings(Batch& batch) {
+  for (size_t i = 0; i < batch.job.units.size(); ++i) {
+    RequestState& state = *batch.held[i];
+    UnitState& unit = state.units[static_cast<size_t>(batch.job.units[i].unit)];
+    unit.entry.reset();
+    if (state.kept_embeddings.empty()) continue;
+    std::copy_n(unit.embeddings.data(), unit.plan.tokens * model_.config.text.hidden_size,
+                state.kept_embeddings.data() + unit.first_row * model_.config.text.hidden_size);
+  }
 }
 
 void ModelExecutor::ReleasePixels(UnitRef ref) {
@@ -211,26 +262,32 @@ void ModelExecutor::ReleaseEmbedding(UnitRef ref) {
 // -------------------------------------------------------------------------------------
 
 void ModelExecutor::Forward(StageJob job, Done done) {
-  absl::Status status = RunStage(job, lanes_[static_cast<size_t>(job.worker)]);
-  std::move(done)(std::move(status));
-}
-
-absl::Status ModelExecutor::RunStage(const StageJob& job, Lane& lane) {
-  const absl::Cleanup let_go = [&lane] { lane.held.clear(); };
-  lane.states.clear();
+  StageRunner::States states;
   for (const StageJobEntry& entry : job.entries) {
     std::shared_ptr<RequestState> state;
     if (!entry.ended) {
       state = Find(entry.chunk.request);
-      if (state == nullptr) return NoState(entry.chunk.request);
+      if (state == nullptr) return std::move(done)(NoState(entry.chunk.request));
     }
-    lane.states.push_back(state.get());
-    lane.held.push_back(std::move(state));
+    states.push_back(std::move(state));
   }
-  return lane.stage->Run(
-      job, lane.states, [this, &job, &lane](size_t entry, absl::Span<const float> logits) {
-        FinishPrompt(job.entries[entry].chunk.request, *lane.states[entry], logits);
-      });
+  struct Ending {
+    RequestId request = 0;
+    RequestState* state = nullptr;
+  };
+  std::vector<Ending> endings;  // by entry; the runner keeps the states
+  if (job.last_stage) {
+    for (size_t i = 0; i < states.size(); ++i) {
+      endings.push_back({job.entries[i].chunk.request, states[i].get()});
+    }
+  }
+  StageRunner& stage = *lanes_[static_cast<size_t>(job.worker)].stage;
+  stage.Start(
+      std::move(job), std::move(states),
+      [this, endings = std::move(endings)](size_t entry, absl::Span<const float> logits) {
+        FinishPrompt(endings[entry].request, *endings[entry].state, logits);
+      },
+      std::move(done));
 }
 
 void ModelExecutor::FinishPrompt(RequestId request, RequestState& state,

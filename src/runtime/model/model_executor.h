@@ -1,4 +1,4 @@
-// ModelExecutor: a Qwen2.5-VL model on CPU workers, as an Executor.
+// ModelExecutor: a Qwen2.5-VL model on a backend's workers, as an Executor.
 
 #ifndef RSERVE_SRC_RUNTIME_MODEL_MODEL_EXECUTOR_H_
 #define RSERVE_SRC_RUNTIME_MODEL_MODEL_EXECUTOR_H_
@@ -17,7 +17,6 @@
 #include "rserve/cc/model_engine.h"
 #include "rserve/cc/orchestrator.h"
 #include "src/backend/backend.h"
-#include "src/backend/cpu/thread_pool.h"
 #include "src/runtime/model/buffer_pool.h"
 #include "src/runtime/model/detail_table.h"
 #include "src/runtime/model/embedding_cache.h"
@@ -29,15 +28,23 @@
 namespace rserve::runtime {
 
 // The mutex guards which requests there are; what a state holds is passed from action to action by
-// the engine (executor.h, thread rules). Computes before it returns from Encode and Forward.
+// the engine (executor.h, thread rules). On the CPU, Encode and Forward compute before they return;
+// what a device works on is finished on a thread of the backend's.
 class ModelExecutor final : public Executor {
  public:
-  // One thread pool a worker, and its encoder and its stage with the stage's KV cache. `model` and
-  // `details` outlive the executor. `max_image_pixels` and `embedding_cache_bytes` as in
-  // ModelEngineOptions.
-  ModelExecutor(const LoadedModel& model, absl::Span<const WorkerInfo> workers,
-                const OrchestratorConfig& core, int64_t max_image_pixels,
-                int64_t embedding_cache_bytes, DetailTable* details);
+  // What runs on one worker; null: the worker has not this role.
+  struct Roles {
+    std::unique_ptr<backend::EncoderBackend> encoder;
+    std::unique_ptr<backend::StageBackend> stage;
+  };
+  // The roles of all workers, with the stages' KV caches. Errors as BackendSet.
+  static absl::StatusOr<std::vector<Roles>> MakeRoles(BackendSet& backend,
+                                                      absl::Span<const WorkerInfo> workers);
+
+  // `roles`: by worker. `model` and `details` outlive the executor. `max_image_pixels` and
+  // `embedding_cache_bytes` as in ModelEngineOptions.
+  ModelExecutor(const LoadedModel& model, std::vector<Roles> roles, const OrchestratorConfig& core,
+                int64_t max_image_pixels, int64_t embedding_cache_bytes, DetailTable* details);
   ~ModelExecutor() override;
 
   // Before the engine's Submit of the request. [any-thread]
@@ -60,24 +67,38 @@ class ModelExecutor final : public Executor {
   }
 
  private:
-  // What runs on one worker.
   struct Lane {
-    std::unique_ptr<cpu::ThreadPool> pool;
     std::unique_ptr<backend::EncoderBackend> encoder;
     std::unique_ptr<StageRunner> stage;
-    std::vector<backend::EncodeUnit> units;  // scratch
-    std::vector<std::shared_ptr<RequestState>> held;
-    std::vector<RequestState*> states;
+  };
+  // An encode batch on its way. What it has taken upon itself and not published when it goes, the
+  // cache gives up.
+  struct Batch {
+    explicit Batch(EmbeddingCache* embeddings) : cache(embeddings) {}
+    ~Batch() { GiveUp(); }
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+    void GiveUp();
+
+    EmbeddingCache* const cache;
+    EncodeJob job;
+    std::vector<std::shared_ptr<RequestState>> held;  // by unit of the job
+    std::vector<UnitState*> mine;                     // encoded in this batch, by nobody else
+    std::vector<UnitState*> elsewhere;                // by another worker, or earlier in this batch
+    std::vector<backend::EncodeUnit> units;           // of `mine`
   };
 
   std::shared_ptr<RequestState> Find(RequestId request) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status PrepareUnit(UnitState& unit, const std::string& salt);
   absl::Status MakePatches(UnitState& unit);
-  absl::Status EncodeUnits(const EncodeJob& job, Lane& lane);
-  // Encodes what is nobody else's, copies what is there, waits for the rest and leaves it in
-  // `todo`.
-  absl::Status EncodeSome(Lane& lane, std::vector<UnitState*>* todo);
-  absl::Status RunStage(const StageJob& job, Lane& lane);
+  // The units' requests and places for their embeddings; which of them are to be encoded.
+  absl::Status TakeUnits(Batch* batch, std::vector<UnitState*>* todo);
+  // Copies what is there and says who encodes the others.
+  void ShareOut(const std::vector<UnitState*>& todo, Batch* batch);
+  // The encode of `mine` is over.
+  absl::Status Publish(Batch& batch, absl::Status status);
+  absl::Status EncodeAndWait(Batch& batch, Lane& lane);
+  void KeepEmbeddings(Batch& batch);
   void FinishPrompt(RequestId request, RequestState& state, absl::Span<const float> logits);
 
   const LoadedModel& model_;

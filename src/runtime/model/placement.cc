@@ -18,6 +18,8 @@ namespace {
 
 constexpr int32_t kMaxThreads = 1024;
 constexpr int32_t kMaxWorkers = 256;
+// Actions that a worker may have in hand: a GPU finds its next one queued when one ends.
+constexpr int32_t kCudaDepth = 2;
 
 // Part `index` of `total` things dealt out in `parts` contiguous parts, the first ones one larger.
 struct Part {
@@ -74,6 +76,45 @@ absl::Status TakeCores(const ModelEngineOptions& options, absl::Span<const int> 
     }
     (*workers)[i].cores = options.worker_cores[i];
     (*workers)[i].threads = std::max<int32_t>(1, static_cast<int32_t>((*workers)[i].cores.size()));
+  }
+  return absl::OkStatus();
+}
+
+// Deals devices to ranks and encoders.
+absl::Status TakeDevices(const ModelEngineOptions& options, std::vector<WorkerInfo>* workers) {
+  if (options.backend != Backend::kCuda) {
+    if (options.devices.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices has ", options.devices.size(), " entries; backend ",
+                     std::string(BackendName(options.backend)), " has no devices"));
+  }
+  const auto ranks = static_cast<size_t>(options.tensor_parallel);
+  size_t places = 0;
+  for (const WorkerInfo& worker : *workers) places += worker.spec.stage >= 0 ? ranks : 1;
+  std::vector<int32_t> devices = options.devices;
+  if (devices.empty()) devices.push_back(0);
+  if (devices.size() == 1) devices.resize(places, devices[0]);
+  if (devices.size() != places) {
+    return absl::InvalidArgumentError(absl::StrCat("devices has ", devices.size(), " entries for ",
+                                                   places, " ranks of stages and encoders"));
+  }
+  auto next = devices.begin();
+  for (WorkerInfo& worker : *workers) {
+    const auto count = static_cast<ptrdiff_t>(worker.spec.stage >= 0 ? ranks : 1);
+    worker.devices.assign(next, next + count);
+    next += count;
+    std::vector<int32_t> sorted = worker.devices;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted.front() < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("devices holds ", sorted.front(), ", GPU numbers begin at 0"));
+    }
+    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+    if (twice != sorted.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("devices puts two of a stage's ", ranks,
+                                                     " ranks (tensor_parallel) on GPU ", *twice,
+                                                     "; each needs its own"));
+    }
   }
   return absl::OkStatus();
 }
@@ -137,9 +178,10 @@ absl::StatusOr<std::vector<WorkerInfo>> PlaceWorkers(const ModelEngineOptions& o
     return absl::InvalidArgumentError(
         absl::StrCat("encoders is ", options.encoders, ", must be between 1 and ", kMaxWorkers));
   }
+  const int32_t depth = options.backend == Backend::kCuda ? kCudaDepth : 1;
   std::vector<WorkerInfo> workers;
   for (const WorkerSpec& spec : SchemePlacement(options.scheme, static_cast<int32_t>(layers.size()),
-                                                own_encoder ? options.encoders : 0)) {
+                                                own_encoder ? options.encoders : 0, depth)) {
     WorkerInfo& worker = workers.emplace_back();
     worker.spec = spec;
     if (spec.stage < 0) continue;
@@ -149,6 +191,7 @@ absl::StatusOr<std::vector<WorkerInfo>> PlaceWorkers(const ModelEngineOptions& o
   const absl::Status cores = options.worker_cores.empty() ? DealCores(options, usable, &workers)
                                                           : TakeCores(options, usable, &workers);
   if (!cores.ok()) return cores;
+  if (absl::Status s = TakeDevices(options, &workers); !s.ok()) return s;
   if (options.worker_threads.empty()) return workers;
   if (options.worker_threads.size() != workers.size()) {
     return WrongLength("worker_threads", options.worker_threads.size(), workers.size());

@@ -24,9 +24,10 @@ struct StageLayers {
 absl::StatusOr<std::vector<StageLayers>> SplitLayers(const ModelEngineOptions& options,
                                                      int32_t num_layers);
 
-// Workers with their cores and threads, as ModelEngineOptions says, from `usable` cores.
+// Workers with their cores, threads and devices, as ModelEngineOptions says, from `usable` cores.
 // INVALID_ARGUMENT names the option: a list of another length than there are workers, a core that
-// is not usable, a number of threads below 1 or above 1024.
+// is not usable, a number of threads below 1 or above 1024, a device below 0, ranks of a stage that
+// share one.
 absl::StatusOr<std::vector<WorkerInfo>> PlaceWorkers(const ModelEngineOptions& options,
                                                      absl::Span<const StageLayers> layers,
                                                      absl::Span<const int> usable);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/model/spec/image_plan.h"
 #include "src/model/spec/video_plan.h"
+#include "src/runtime/model/loaded_model.h"
 #include "src/runtime/model/part_check.h"
 #include "src/runtime/model/sampler.h"
 

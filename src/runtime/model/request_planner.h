@@ -14,10 +14,11 @@
 #include "rserve/cc/model_engine.h"
 #include "rserve/cc/request_plan.h"
 #include "src/model/spec/prompt_plan.h"
-#include "src/runtime/model/loaded_model.h"
 #include "src/runtime/model/video_file.h"
 
 namespace rserve::runtime {
+
+struct LoadedModel;
 
 // The options that refuse a request, by their names in ModelEngineOptions.
 struct PlanLimits {

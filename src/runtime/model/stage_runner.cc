@@ -1,6 +1,10 @@
 #include "src/runtime/model/stage_runner.h"
 
+#include <atomic>
 #include <utility>
+
+#include "src/runtime/exception_guard.h"
+#include "src/runtime/model/buffer_pool.h"
 
 namespace rserve::runtime {
 
@@ -12,6 +16,26 @@ constexpr size_t kMaxLogitRows = 64;
 
 }  // namespace
 
+struct StageRunner::Run {
+  StageJob job;
+  States states;
+  PooledBuffer in, out;
+  OnLogits on_logits;
+  Done done;
+  std::mutex mutex;
+  absl::Status status ABSL_GUARDED_BY(mutex);  // the first error
+  std::atomic<int64_t> left{1};                // groups under way, and their start
+};
+
+struct StageRunner::Group {
+  std::atomic<bool> over{false};
+  size_t first = 0;  // entry of the job
+  std::vector<backend::StageEntry> entries;
+  std::vector<backend::EmbeddingSlice> slices;  // of all entries
+  std::vector<float> logits;                    // [prompts that end here][vocab_size]
+  backend::StageWork work;
+};
+
 StageRunner::StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t hidden_size,
                          int32_t vocab_size, Handover* handover)
     : backend_(std::move(backend)),
@@ -19,100 +43,157 @@ StageRunner::StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t
       vocab_size_(vocab_size),
       handover_(handover) {}
 
-absl::Status StageRunner::Run(const StageJob& job, absl::Span<RequestState* const> states,
-                              OnLogits on_logits) {
-  PooledBuffer in;
-  if (job.stage > 0) {
-    absl::StatusOr<PooledBuffer> taken = handover_->Take(job.micro_batch);
-    if (!taken.ok()) return taken.status();
-    in = *std::move(taken);
+StageRunner::~StageRunner() = default;
+
+void StageRunner::Start(StageJob job, States states, OnLogits on_logits, Done done) {
+  const auto run = std::make_shared<Run>();
+  run->job = std::move(job);
+  run->states = std::move(states);
+  run->on_logits = std::move(on_logits);
+  run->done = std::move(done);
+  if (run->job.stage > 0) {
+    absl::StatusOr<PooledBuffer> taken = handover_->Take(run->job.micro_batch);
+    if (!taken.ok()) return Leave(*run, taken.status());
+    run->in = *std::move(taken);
   }
-  PooledBuffer out;
-  if (!job.last_stage) {
-    absl::StatusOr<PooledBuffer> made = handover_->NewBuffer(job.tokens);
-    if (!made.ok()) return made.status();
-    out = *std::move(made);
+  if (!run->job.last_stage) {
+    absl::StatusOr<PooledBuffer> made = handover_->NewBuffer(run->job.tokens);
+    if (!made.ok()) return Leave(*run, made.status());
+    run->out = *std::move(made);
   }
-  int64_t row = 0;
-  size_t begin = 0;
-  while (begin < job.entries.size()) {
-    int64_t tokens = job.entries[begin].chunk.tokens;
-    size_t end = begin + 1;
-    if (!job.entries[begin].ended) {
-      size_t last_chunks = job.entries[begin].last_chunk ? 1 : 0;
-      for (; end < job.entries.size() && !job.entries[end].ended && last_chunks < kMaxLogitRows;
-           ++end) {
-        tokens += job.entries[end].chunk.tokens;
-        last_chunks += job.entries[end].last_chunk ? 1 : 0;
+  const std::vector<StageJobEntry>& entries = run->job.entries;
+  // Also when memory runs out on the way: what is started refers to the run.
+  const absl::Status status = RunGuarded("a stage", [&] {
+    int64_t row = 0;
+    size_t begin = 0;
+    while (begin < entries.size()) {
+      int64_t tokens = entries[begin].chunk.tokens;
+      size_t end = begin + 1;
+      if (!entries[begin].ended) {
+        size_t last_chunks = entries[begin].last_chunk ? 1 : 0;
+        for (; end < entries.size() && !entries[end].ended && last_chunks < kMaxLogitRows; ++end) {
+          tokens += entries[end].chunk.tokens;
+          last_chunks += entries[end].last_chunk ? 1 : 0;
+        }
+        StartGroup(run, begin, end, row);
       }
-      const int64_t offset = row * hidden_size_;
-      const absl::Status status =
-          RunEntries(job, states, begin, end, in ? in.data() + offset : nullptr,
-                     out ? out.data() + offset : nullptr, on_logits);
-      if (!status.ok()) return status;
+      row += tokens;
+      begin = end;
     }
-    row += tokens;
-    begin = end;
-  }
-  if (out) handover_->Put(job.micro_batch, std::move(out));
-  return absl::OkStatus();
+  });
+  Leave(*run, status);
 }
 
-absl::Status StageRunner::RunEntries(const StageJob& job, absl::Span<RequestState* const> states,
-                                     size_t begin, size_t end, const float* hidden_in,
-                                     float* hidden_out, OnLogits on_logits) {
-  entries_.clear();
-  slices_.clear();
-  size_t num_slices = 0;
-  size_t num_logits = 0;
-  for (size_t i = begin; i < end; ++i) {
-    num_slices += job.entries[i].embeddings.size();
-    if (job.last_stage && job.entries[i].last_chunk) ++num_logits;
+void StageRunner::StartGroup(const std::shared_ptr<Run>& run, size_t begin, size_t end,
+                             int64_t row) {
+  {
+    std::lock_guard<std::mutex> lock(run->mutex);
+    if (!run->status.ok()) return;
   }
-  slices_.reserve(num_slices);  // entries point into it
-  logits_.resize(num_logits * static_cast<size_t>(vocab_size_));
-  backend::StageWork work;
-  float* next_logits = logits_.data();
+  const std::vector<StageJobEntry>& entries = run->job.entries;
+  const std::shared_ptr<Group> group = TakeGroup();
+  group->over = false;
+  group->first = begin;
+  group->entries.clear();
+  group->slices.clear();
+  size_t num_slices = 0, num_logits = 0;
   for (size_t i = begin; i < end; ++i) {
-    backend::StageEntry entry = MakeEntry(job, i, *states[i]);
-    if (job.last_stage && job.entries[i].last_chunk) {
+    num_slices += entries[i].embeddings.size();
+    if (run->job.last_stage && entries[i].last_chunk) ++num_logits;
+  }
+  group->slices.reserve(num_slices);  // entries point into it
+  group->logits.resize(num_logits * static_cast<size_t>(vocab_size_));
+  group->work = {};
+  float* next_logits = group->logits.data();
+  for (size_t i = begin; i < end; ++i) {
+    backend::StageEntry entry = MakeEntry(*run, i, group.get());
+    if (run->job.last_stage && entries[i].last_chunk) {
       entry.want_logits = true;
       entry.logits = next_logits;
       next_logits += vocab_size_;
     }
-    work.total_tokens += entry.count;
-    entries_.push_back(entry);
+    group->work.total_tokens += entry.count;
+    group->entries.push_back(entry);
   }
-  work.entries = entries_;
-  work.hidden_in = hidden_in;
-  work.hidden_out = hidden_out;
-  if (absl::Status status = backend_->Forward(work); !status.ok()) return status;
-  for (size_t i = begin; i < end; ++i) {
-    const backend::StageEntry& entry = entries_[i - begin];
-    if (!entry.want_logits) continue;
-    on_logits(i, absl::MakeConstSpan(entry.logits, static_cast<size_t>(vocab_size_)));
-  }
-  return absl::OkStatus();
+  const int64_t offset = row * hidden_size_;
+  group->work.entries = group->entries;
+  group->work.hidden_in = run->in ? run->in.data() + offset : nullptr;
+  group->work.hidden_out = run->out ? run->out.data() + offset : nullptr;
+  run->left.fetch_add(1);
+  const absl::Status guarded = RunGuarded("a stage", [&] {
+    backend_->Start(group->work, [this, run, group](absl::Status status) {
+      EndGroup(*run, group, std::move(status));
+    });
+  });
+  if (!guarded.ok()) EndGroup(*run, group, guarded);
 }
 
-backend::StageEntry StageRunner::MakeEntry(const StageJob& job, size_t index,
-                                           const RequestState& state) {
-  const StageJobEntry& from = job.entries[index];
+void StageRunner::EndGroup(Run& run, const std::shared_ptr<Group>& group, absl::Status status) {
+  if (group->over.exchange(true)) return;
+  if (status.ok()) {
+    status = RunGuarded("the first token", [&] {
+      for (size_t i = 0; i < group->entries.size(); ++i) {
+        const backend::StageEntry& entry = group->entries[i];
+        if (!entry.want_logits) continue;
+        run.on_logits(group->first + i,
+                      absl::MakeConstSpan(entry.logits, static_cast<size_t>(vocab_size_)));
+      }
+    });
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    idle_.push_back(group);
+  }
+  Leave(run, std::move(status));
+}
+
+void StageRunner::Leave(Run& run, absl::Status status) {
+  absl::Status result;
+  {
+    std::lock_guard<std::mutex> lock(run.mutex);
+    run.status.Update(status);
+    result = run.status;
+  }
+  if (run.left.fetch_sub(1) > 1) return;
+  run.in.Reset();
+  if (result.ok() && run.out) {
+    result =
+        RunGuarded("a stage", [&] { handover_->Put(run.job.micro_batch, std::move(run.out)); });
+  }
+  run.out.Reset();
+  run.states.clear();
+  std::move(run.done)(std::move(result));
+}
+
+std::shared_ptr<StageRunner::Group> StageRunner::TakeGroup() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (idle_.empty()) {
+    idle_.reserve(idle_.capacity() + 1);  // so that nothing is asked for when it comes back
+    return std::make_shared<Group>();
+  }
+  std::shared_ptr<Group> group = std::move(idle_.back());
+  idle_.pop_back();
+  return group;
+}
+
+backend::StageEntry StageRunner::MakeEntry(const Run& run, size_t index, Group* group) const {
+  const StageJobEntry& from = run.job.entries[index];
+  const RequestState& state = *run.states[index];
   backend::StageEntry entry;
   entry.begin = from.chunk.begin;
   entry.count = from.chunk.tokens;
-  if (job.stage == 0) entry.token_ids = state.token_ids.data() + from.chunk.begin;
+  if (run.job.stage == 0) entry.token_ids = state.token_ids.data() + from.chunk.begin;
   const auto prompt_tokens = static_cast<int64_t>(state.token_ids.size());
   for (int64_t axis = 0; axis < 3; ++axis) {
     entry.positions[axis] = state.positions.data() + axis * prompt_tokens + from.chunk.begin;
   }
-  const size_t first_slice = slices_.size();
+  const size_t first_slice = group->slices.size();
   for (const EmbeddingSlice& slice : from.embeddings) {
     const UnitState& unit = state.units[static_cast<size_t>(slice.unit)];
-    slices_.push_back(
+    group->slices.push_back(
         {slice.token_begin, slice.tokens, unit.embeddings.data() + slice.row_begin * hidden_size_});
   }
-  entry.embeddings = absl::MakeConstSpan(slices_).subspan(first_slice);
+  entry.embeddings = absl::MakeConstSpan(group->slices).subspan(first_slice);
   entry.kv_blocks = from.kv_blocks;
   return entry;
 }

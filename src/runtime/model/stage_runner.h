@@ -6,50 +6,59 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "rserve/cc/executor.h"
 #include "src/backend/backend.h"
-#include "src/runtime/model/buffer_pool.h"
 #include "src/runtime/model/handover.h"
 #include "src/runtime/model/request_state.h"
 
 namespace rserve::runtime {
 
-// Used by its worker's thread only; keeps its scratch from one micro-batch to the next.
+// Its worker's thread starts micro-batches; one that a device works on is finished on a thread of
+// the backend's while others are started.
 //
 // Entries whose request has ended are not computed: their KV blocks and embeddings are nobody's any
 // more. Their rows stay in the hand-over, so that a row has the same place on every stage, with
 // undefined values that no later stage reads (what has ended stays ended).
 class StageRunner {
  public:
-  // Called with the logits of a finished prompt, on the worker's thread. The span dies with the
-  // call.
-  using OnLogits = absl::FunctionRef<void(size_t entry, absl::Span<const float> logits)>;
+  // Called with the logits of a finished prompt, before the micro-batch is done. The span dies with
+  // the call.
+  using OnLogits = absl::AnyInvocable<void(size_t entry, absl::Span<const float> logits)>;
+  using States = std::vector<std::shared_ptr<RequestState>>;
 
   StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t hidden_size,
               int32_t vocab_size, Handover* handover);
+  ~StageRunner();
 
-  // `states`: one an entry of the job, null for ended ones.
-  absl::Status Run(const StageJob& job, absl::Span<RequestState* const> states, OnLogits on_logits);
+  // `states`: one an entry of the job, null for ended ones; kept until the end. `done` is called
+  // once, inside the call or on a thread of the backend's.
+  void Start(StageJob job, States states, OnLogits on_logits, Done done);
 
  private:
-  // Live entries [begin, end) of the job, which lie one after another: one call of the backend.
-  absl::Status RunEntries(const StageJob& job, absl::Span<RequestState* const> states, size_t begin,
-                          size_t end, const float* hidden_in, float* hidden_out,
-                          OnLogits on_logits);
-  backend::StageEntry MakeEntry(const StageJob& job, size_t index, const RequestState& state);
+  struct Run;    // a micro-batch on its way
+  struct Group;  // what of it is one call of the backend
+
+  // Live entries [begin, end) of the job, which lie one after another.
+  void StartGroup(const std::shared_ptr<Run>& run, size_t begin, size_t end, int64_t row);
+  void EndGroup(Run& run, const std::shared_ptr<Group>& group, absl::Status status);
+  // One of what the run waits for is over.
+  void Leave(Run& run, absl::Status status);
+  backend::StageEntry MakeEntry(const Run& run, size_t index, Group* group) const;
+  std::shared_ptr<Group> TakeGroup() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::unique_ptr<backend::StageBackend> backend_;
   const int64_t hidden_size_;
   const int64_t vocab_size_;
   Handover* const handover_;
-  std::vector<backend::StageEntry> entries_;
-  std::vector<backend::EmbeddingSlice> slices_;  // of all entries_
-  std::vector<float> logits_;                    // [prompts that end here][vocab_size]
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Group>> idle_ ABSL_GUARDED_BY(mutex_);  // their memory is used again
 };
 
 }  // namespace rserve::runtime

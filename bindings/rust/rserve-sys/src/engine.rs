@@ -36,6 +36,11 @@ c_constants! {
     pub const RSERVE_TRIGGER_ON_CHUNK: rserve_trigger_t = 3;
     pub const RSERVE_WEIGHTS_STORED: rserve_weights_t = 0;
     pub const RSERVE_WEIGHTS_INT8: rserve_weights_t = 1;
+    pub const RSERVE_BACKEND_CPU: rserve_backend_t = 0;
+    pub const RSERVE_BACKEND_CUDA: rserve_backend_t = 1;
+    pub const RSERVE_DEVICE_SHARING_STREAMS: rserve_device_sharing_t = 0;
+    pub const RSERVE_DEVICE_SHARING_TURNS: rserve_device_sharing_t = 1;
+    pub const RSERVE_DEVICE_SHARING_PARTS: rserve_device_sharing_t = 2;
     pub const RSERVE_PART_TOKENS: rserve_part_type_t = 1;
     pub const RSERVE_PART_TEXT: rserve_part_type_t = 2;
     pub const RSERVE_PART_TEMPLATE: rserve_part_type_t = 3;
@@ -155,6 +160,14 @@ c_structs! {
         pub embedding_cache_bytes: i64,
         pub weights: rserve_weights_t,
         pub reserved: u32,
+        pub backend: rserve_backend_t,
+        pub tensor_parallel: i32,
+        pub devices: *const i32,
+        pub num_devices: usize,
+        pub cuda_library: *const c_char,
+        pub cuda_library_length: usize,
+        pub device_sharing: rserve_device_sharing_t,
+        pub encoder_percent: i32,
     }
 
     pub struct rserve_frames {

@@ -89,6 +89,30 @@ pub enum Weights {
     Int8 = sys::RSERVE_WEIGHTS_INT8,
 }
 
+/// What computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum Backend {
+    /// The machine's cores.
+    #[default]
+    Cpu = sys::RSERVE_BACKEND_CPU,
+    /// NVIDIA GPUs: librserve_cuda.so, opened when an engine asks for it.
+    Cuda = sys::RSERVE_BACKEND_CUDA,
+}
+
+/// How an encoder and a stage on the same GPU share it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum DeviceSharing {
+    /// Side by side, as the GPU puts their kernels.
+    #[default]
+    Streams = sys::RSERVE_DEVICE_SHARING_STREAMS,
+    /// One batch after another.
+    Turns = sys::RSERVE_DEVICE_SHARING_TURNS,
+    /// Each has multiprocessors of its own.
+    Parts = sys::RSERVE_DEVICE_SHARING_PARTS,
+}
+
 /// [`Config::encode_batch_tokens`]: all pictures of a request in one batch.
 pub const ENCODE_ALL: i64 = sys::RSERVE_ENCODE_ALL;
 
@@ -163,6 +187,18 @@ pub struct Config {
     pub embedding_cache_bytes: i64,
     /// How the matrices are held.
     pub weights: Weights,
+    /// What computes.
+    pub backend: Backend,
+    /// Ranks of each stage: threads on the CPU, GPUs with [`Backend::Cuda`].
+    pub tensor_parallel: i32,
+    /// GPU numbers, one a rank of each stage, then one an encoder; a single one: everything is there.
+    pub devices: Vec<i32>,
+    /// The file of the CUDA backend; empty: librserve_cuda.so beside this library.
+    pub cuda_library: PathBuf,
+    /// How an encoder and a stage on the same GPU share it.
+    pub device_sharing: DeviceSharing,
+    /// Of the multiprocessors, with [`DeviceSharing::Parts`].
+    pub encoder_percent: i32,
     /// See [`Config::log`].
     pub log: Option<LogSink>,
     /// See [`Config::load_progress`].

@@ -168,6 +168,7 @@ impl Engine {
             .iter()
             .map(|cores| sys::rserve_core_list { cores: cores.as_ptr(), num_cores: cores.len() })
             .collect();
+        let library = config.cuda_library.as_os_str().as_bytes();
         let log = config.log.map(c_log);
         let progress = config.load_progress.map(c_progress);
         let c_config = sys::rserve_engine_config {
@@ -207,6 +208,14 @@ impl Engine {
             log: log.as_ref().map_or(null(), |log| log),
             load_progress: progress.as_ref().map_or(null(), |progress| progress),
             weights: config.weights as i32,
+            backend: config.backend as i32,
+            tensor_parallel: config.tensor_parallel,
+            devices: array(&config.devices),
+            num_devices: config.devices.len(),
+            cuda_library: library.as_ptr().cast(),
+            cuda_library_length: library.len(),
+            device_sharing: config.device_sharing as i32,
+            encoder_percent: config.encoder_percent,
             ..sys::rserve_engine_config::init()
         };
         let mut handle = null_mut();

@@ -54,7 +54,9 @@ mod request;
 mod wait;
 
 pub use callbacks::{LogLevel, LogRecord, LogSink, ProgressSink};
-pub use config::{Config, Gate, Scheme, Sharing, Trigger, Weights, ENCODE_ALL};
+pub use config::{
+    Backend, Config, DeviceSharing, Gate, Scheme, Sharing, Trigger, Weights, ENCODE_ALL,
+};
 pub use detail::{Detail, Item};
 pub use engine::{Engine, ModelInfo, Stats};
 pub use error::{Code, Error, Result};

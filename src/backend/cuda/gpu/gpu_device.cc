@@ -2,12 +2,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "src/backend/cuda/gpu/gpu_parts.h"
 #include "src/backend/cuda/gpu/gpu_products.h"
 
 namespace rserve::cuda {
@@ -41,8 +43,9 @@ class GpuDevice final : public Device {
   }
   void FreePinned(void* memory) override { cudaFreeHost(memory); }
 
-  absl::StatusOr<StreamRef> CreateStream() override {
+  absl::StatusOr<StreamRef> CreateStream(const Part& part) override {
     if (absl::Status s = Bind(); !s.ok()) return s;
+    if (part.percent < 100) return CreateStreamOnPart(part);
     cudaStream_t stream = nullptr;
     // Not ordered with the default stream, which nobody here uses.
     if (absl::Status s =
@@ -97,6 +100,18 @@ class GpuDevice final : public Device {
                  cudaStreamWaitEvent(static_cast<cudaStream_t>(stream.handle),
                                      static_cast<cudaEvent_t>(event.handle), 0));
   }
+  absl::Status Notify(StreamRef stream, void (*fn)(void* arg), void* arg) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaLaunchHostFunc",
+                 cudaLaunchHostFunc(static_cast<cudaStream_t>(stream.handle), fn, arg));
+  }
+  absl::StatusOr<bool> Reached(EventRef event) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event.handle));
+    if (error == cudaErrorNotReady) return false;
+    if (absl::Status s = Check("cudaEventQuery", error); !s.ok()) return s;
+    return true;
+  }
   absl::Status Synchronize(EventRef event) override {
     if (absl::Status s = Lost(); !s.ok()) return s;
     return Check("cudaEventSynchronize",
@@ -121,6 +136,18 @@ class GpuDevice final : public Device {
     return lost_;
   }
 
+  // A part is cut when the first stream asks for it, and its two sides serve all later ones.
+  absl::StatusOr<StreamRef> CreateStreamOnPart(const Part& part) ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<GpuParts>& parts = parts_[part.percent];
+    if (parts == nullptr) {
+      absl::StatusOr<std::unique_ptr<GpuParts>> cut = CutGpu(index_, part.percent);
+      if (!cut.ok()) return cut.status();
+      parts = *std::move(cut);
+    }
+    return parts->CreateStream(part.rest);
+  }
+
   absl::StatusOr<void*> Allocated(const char* kind, int64_t bytes, cudaError_t error,
                                   void** memory) {
     if (error == cudaErrorMemoryAllocation) {
@@ -138,6 +165,7 @@ class GpuDevice final : public Device {
   const int index_;
   std::mutex mutex_;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  std::map<int32_t, std::unique_ptr<GpuParts>> parts_ ABSL_GUARDED_BY(mutex_);  // by percentage
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "src/backend/cuda/host/host_device.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -7,12 +9,29 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/backend/cuda/host/host_products.h"
+#include "src/backend/plan/quiet_thread.h"
 
 namespace rserve::cuda {
 
 using kernels::cuda::host::Order;
+using Lock = std::lock_guard<std::mutex>;
+
+HostDevice::HostDevice(const HostDeviceOptions& options)
+    : options_(options),
+      lost_after_(options.lost_after),
+      random_(options.seed * 0x9e3779b97f4a7c15u + 1) {
+  if (options.background) thread_ = backend::QuietThread([this] { RunInBackground(); });
+}
 
 HostDevice::~HostDevice() {
+  if (thread_.joinable()) {
+    {
+      Lock lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
   for (void* memory : live_) std::free(memory);
 }
 
@@ -23,7 +42,28 @@ uint64_t HostDevice::Next() {
   return random_;
 }
 
+void HostDevice::LoseAfter(int64_t operations) {
+  Lock lock(mutex_);
+  lost_after_ = operations_ + operations;
+}
+
+int64_t HostDevice::live_allocations() const {
+  Lock lock(mutex_);
+  return static_cast<int64_t>(live_.size());
+}
+
+int64_t HostDevice::operations() const {
+  Lock lock(mutex_);
+  return operations_;
+}
+
+absl::Status HostDevice::lost() const {
+  Lock lock(mutex_);
+  return lost_;
+}
+
 absl::StatusOr<void*> HostDevice::Take(int64_t bytes) {
+  Lock lock(mutex_);
   void* memory = nullptr;
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   if (taken_bytes_ + bytes > options_.memory_bytes || posix_memalign(&memory, 256, size) != 0) {
@@ -40,67 +80,119 @@ absl::StatusOr<void*> HostDevice::Allocate(int64_t bytes) { return Take(bytes); 
 absl::StatusOr<void*> HostDevice::AllocatePinned(int64_t bytes) { return Take(bytes); }
 
 void HostDevice::Free(void* memory) {
+  Lock lock(mutex_);
   live_.erase(memory);
   std::free(memory);
 }
 void HostDevice::FreePinned(void* memory) { Free(memory); }
 
-absl::StatusOr<StreamRef> HostDevice::CreateStream() {
+absl::StatusOr<StreamRef> HostDevice::CreateStream(const Part&) {
+  Lock lock(mutex_);
   if (!lost_.ok()) return lost_;
-  streams_.push_back(std::make_unique<Stream>());
+  streams_.push_back(std::make_unique<Stream>(this));
   return streams_.back()->ref();
 }
 
 void HostDevice::DestroyStream(StreamRef stream) {
+  Lock lock(mutex_);
   std::erase_if(streams_, [&](const auto& s) { return s.get() == Of(stream); });
 }
 
 absl::StatusOr<EventRef> HostDevice::CreateEvent() {
+  Lock lock(mutex_);
   if (!lost_.ok()) return lost_;
   events_.push_back(std::make_unique<Event>());
   return EventRef{events_.back().get()};
 }
 
 void HostDevice::DestroyEvent(EventRef event) {
+  Lock lock(mutex_);
   std::erase_if(events_, [&](const auto& e) { return e.get() == event.handle; });
 }
 
 absl::StatusOr<std::unique_ptr<Products>> HostDevice::CreateProducts(StreamRef stream, bool) {
-  if (!lost_.ok()) return lost_;
+  if (absl::Status s = lost(); !s.ok()) return s;
   return std::unique_ptr<Products>(std::make_unique<HostProducts>(Of(stream)));
 }
 
+void HostDevice::Stream::Enqueue(std::function<void()> work) {
+  {
+    Lock lock(device_->mutex_);
+    operations.push_back({std::move(work), nullptr, 0});
+  }
+  device_->changed_.notify_all();
+}
+
 absl::Status HostDevice::Copy(void* to, const void* from, int64_t bytes, StreamRef stream) {
-  if (!lost_.ok()) return lost_;
+  if (absl::Status s = lost(); !s.ok()) return s;
   Of(stream)->Enqueue([=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
   return absl::OkStatus();
 }
 
 absl::Status HostDevice::Record(EventRef event, StreamRef stream) {
-  if (!lost_.ok()) return lost_;
   auto* e = static_cast<Event*>(event.handle);
-  const uint64_t mark = ++e->recorded;
+  uint64_t mark = 0;
+  {
+    Lock lock(mutex_);
+    if (!lost_.ok()) return lost_;
+    mark = ++e->recorded;
+  }
   Of(stream)->Enqueue([e, mark] { e->reached = mark; });
   return absl::OkStatus();
 }
 
 absl::Status HostDevice::WaitFor(EventRef event, StreamRef stream) {
+  Lock lock(mutex_);
   if (!lost_.ok()) return lost_;
   const auto* e = static_cast<const Event*>(event.handle);
   Of(stream)->operations.push_back({nullptr, e, e->recorded});
   return absl::OkStatus();
 }
 
+absl::Status HostDevice::Notify(StreamRef stream, void (*fn)(void* arg), void* arg) {
+  if (absl::Status s = lost(); !s.ok()) return s;
+  if (!options_.skip_host_functions) Of(stream)->Enqueue([=] { fn(arg); });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> HostDevice::Reached(EventRef event) {
+  Lock lock(mutex_);
+  if (!lost_.ok()) return lost_;
+  const auto* e = static_cast<const Event*>(event.handle);
+  return e->reached >= e->recorded;
+}
+
 absl::Status HostDevice::Synchronize(EventRef event) {
   const auto* e = static_cast<const Event*>(event.handle);
+  std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t until = e->recorded;
   while (lost_.ok() && e->reached < until) {
-    if (!Step()) return absl::InternalError("all streams wait for each other");
+    if (!StepLocked()) return absl::InternalError("all streams wait for each other");
   }
   return lost_;
 }
 
+void HostDevice::RunInBackground() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_) {
+    if (!lost_.ok() || !StepLocked()) {
+      changed_.wait(lock);
+      continue;
+    }
+    // Whoever queues gets its turn, now and then for long.
+    const bool yield = Next() % 4 == 0;
+    lock.unlock();
+    if (yield) sched_yield();
+    lock.lock();
+  }
+}
+
 bool HostDevice::Step() {
+  Lock lock(mutex_);
+  return lost_.ok() && StepLocked();
+}
+
+bool HostDevice::StepLocked() {
   const auto ready = [](const Stream& s) {
     if (s.operations.empty()) return false;
     const Operation& next = s.operations.front();
@@ -115,7 +207,7 @@ bool HostDevice::Step() {
   const Operation operation = std::move(stream.operations.front());
   stream.operations.pop_front();
   if (operation.work == nullptr) return true;
-  if (options_.lost_after >= 0 && operations_ >= options_.lost_after) {
+  if (lost_after_ >= 0 && operations_ >= lost_after_) {
     lost_ = absl::UnavailableError(
         absl::StrCat("the device was lost after ", operations_, " operations"));
     return true;

@@ -1,20 +1,25 @@
-// A Device on the CPU: kernels run under emulation, and nothing runs before it must.
+// A Device on the CPU: kernels run under emulation, in an order that is as unkind as streams allow.
 //
-// Streams are queues. Work is done only when somebody waits for an event, and then in a random
-// order of the streams that respects no more than the streams' own orders and the events - so a
-// missing event wait, or a staging buffer that is written too early, gives wrong numbers. Memory
-// begins as NaNs. Kernels get a random schedule each (kernels/cuda/host/block.h).
+// Streams are queues. Work is done when somebody waits for an event - nothing runs before it must -
+// or, with `background`, by a thread of the device's while others queue more. Either way the next
+// operation is that of a random stream, which respects no more than the streams' own orders and the
+// events - so a missing event wait, or a staging buffer that is written too early, gives wrong
+// numbers. Memory begins as NaNs. Kernels get a random schedule each (kernels/cuda/host/block.h).
 
 #ifndef RSERVE_SRC_BACKEND_CUDA_HOST_HOST_DEVICE_H_
 #define RSERVE_SRC_BACKEND_CUDA_HOST_HOST_DEVICE_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "kernels/cuda/host/stream.h"
 #include "src/backend/cuda/device.h"
 
@@ -25,21 +30,21 @@ struct HostDeviceOptions {
   // After so many operations the device is lost; negative: never.
   int64_t lost_after = -1;
   int64_t memory_bytes = int64_t{1} << 40;  // what Allocate may give in all
+  bool background = false;
+  bool skip_host_functions = false;  // Notify's, as a device does that has failed
 };
 
-// One thread at a time, all streams included.
 class HostDevice : public Device {
  public:
-  explicit HostDevice(const HostDeviceOptions& options)
-      : options_(options), random_(options.seed * 0x9e3779b97f4a7c15u + 1) {}
+  explicit HostDevice(const HostDeviceOptions& options);
   ~HostDevice() override;
 
-  absl::Status Bind() override { return lost_; }
+  absl::Status Bind() override { return lost(); }
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* memory) override;
   absl::StatusOr<void*> AllocatePinned(int64_t bytes) override;
   void FreePinned(void* memory) override;
-  absl::StatusOr<StreamRef> CreateStream() override;
+  absl::StatusOr<StreamRef> CreateStream(const Part& part) override;
   void DestroyStream(StreamRef stream) override;
   absl::StatusOr<EventRef> CreateEvent() override;
   void DestroyEvent(EventRef event) override;
@@ -48,12 +53,20 @@ class HostDevice : public Device {
   absl::Status Copy(void* to, const void* from, int64_t bytes, StreamRef stream) override;
   absl::Status Record(EventRef event, StreamRef stream) override;
   absl::Status WaitFor(EventRef event, StreamRef stream) override;
+  absl::Status Notify(StreamRef stream, void (*fn)(void* arg), void* arg) override;
+  absl::StatusOr<bool> Reached(EventRef event) override;
   absl::Status Synchronize(EventRef event) override;
 
+  // Does one operation of a random stream that can go on; false when none can.
+  bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The device is lost after so many more operations.
+  void LoseAfter(int64_t operations) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // What is held, and what was done; for tests.
-  int64_t live_allocations() const { return static_cast<int64_t>(live_.size()); }
-  int64_t operations() const { return operations_; }
-  const absl::Status& lost() const { return lost_; }
+  int64_t live_allocations() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int64_t operations() const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status lost() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Event {
@@ -68,21 +81,27 @@ class HostDevice : public Device {
   };
   class Stream final : public kernels::cuda::host::Stream {
    public:
-    void Enqueue(std::function<void()> work) override {
-      operations.push_back({std::move(work), nullptr, 0});
-    }
-    std::deque<Operation> operations;
+    explicit Stream(HostDevice* device) : device_(device) {}
+    void Enqueue(std::function<void()> work) override;
+    std::deque<Operation> operations;  // the device's mutex guards it
+
+   private:
+    HostDevice* const device_;
   };
 
   uint64_t Next();
   static Stream* Of(StreamRef stream) {
     return static_cast<Stream*>(static_cast<kernels::cuda::host::Stream*>(stream.handle));
   }
-  // Does one operation of a random stream that can go on. False when none can.
-  bool Step();
-  absl::StatusOr<void*> Take(int64_t bytes);
+  absl::StatusOr<void*> Take(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool StepLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunInBackground();
 
   const HostDeviceOptions options_;
+  mutable std::mutex mutex_;  // guards all that follows; held while an operation runs
+  std::condition_variable changed_;
+  bool stop_ = false;
+  int64_t lost_after_;
   uint64_t random_;
   absl::Status lost_;
   int64_t operations_ = 0;
@@ -90,6 +109,7 @@ class HostDevice : public Device {
   std::set<void*> live_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Event>> events_;
+  std::thread thread_;  // with `background`
 };
 
 }  // namespace rserve::cuda

@@ -5,7 +5,6 @@
 #define RSERVE_SRC_BACKEND_CUDA_LOADER_CUDA_LIBRARY_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,9 +31,6 @@ struct LibraryTable {
       std::shared_ptr<const CudaModel> model, LayerRange layers, const KvGeometry& kv,
       const StageLimits& limits, const RoleOptions& options,
       std::unique_ptr<Collective> collective) = nullptr;
-  std::unique_ptr<backend::StageBackend> (*make_parallel_stage)(
-      std::vector<std::unique_ptr<backend::StageBackend>> ranks, int64_t hidden_floats,
-      std::function<void()> abort) = nullptr;
   absl::StatusOr<std::vector<std::unique_ptr<Collective>>> (*make_collectives)(
       const std::vector<int>& gpus) = nullptr;
 };

@@ -4,8 +4,8 @@
 // then has of the output projection and of `down` gives partial sums, which an all-reduce adds up.
 // Where there are fewer key heads than ranks, neighbours hold the same key head.
 
-#ifndef RSERVE_SRC_BACKEND_CUDA_SHARD_H_
-#define RSERVE_SRC_BACKEND_CUDA_SHARD_H_
+#ifndef RSERVE_SRC_BACKEND_PLAN_SHARD_H_
+#define RSERVE_SRC_BACKEND_PLAN_SHARD_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/model/spec/model_config.h"
 
-namespace rserve::cuda {
+namespace rserve::backend {
 
 struct Share {
   int64_t begin = 0;
@@ -66,6 +66,6 @@ inline absl::Status CheckShard(const model::TextConfig& config, int64_t rank, in
   return absl::OkStatus();
 }
 
-}  // namespace rserve::cuda
+}  // namespace rserve::backend
 
-#endif  // RSERVE_SRC_BACKEND_CUDA_SHARD_H_
+#endif  // RSERVE_SRC_BACKEND_PLAN_SHARD_H_

@@ -1,0 +1,239 @@
+// The whole engine over the CUDA backend: its library opened at run time, here the emulated one.
+// With RSERVE_TEST_GPU the real one, on GPU 0 alone, and without the tests of lost devices.
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/backend_cuda/emulated_library.h"
+#include "tests/engine/golden_folder.h"
+#include "tests/engine/harness.h"
+#include "tests/support/catch.h"
+
+namespace rserve::testing {
+namespace {
+
+// As for the backend alone (golden_test.cc), and with supplied embeddings.
+constexpr double kLogitsTolerance = 0.035;
+// One more rounding where partial sums meet.
+constexpr double kParallelTolerance = 0.04;
+// Between the backends, encoders included; the tiny model is five layers deep. Seen: up to 0.02.
+constexpr double kBackendTolerance = 0.05;
+
+#if defined(RSERVE_TEST_GPU)
+constexpr bool kEmulated = false;
+constexpr uint64_t kStressRequests = 200;
+#else
+constexpr bool kEmulated = true;
+constexpr uint64_t kStressRequests = 24;
+#endif
+
+// Libraries lie in ../lib of the programs, in a build as in a bundle.
+std::string Library() {
+  if (!kEmulated) return "";  // the engine finds it
+  std::string path(4096, '\0');
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
+  REQUIRE(size > 0);
+  path.resize(static_cast<size_t>(size));
+  return path.substr(0, path.rfind('/')) + "/../lib/librserve_cuda_emulated.so";
+}
+
+ModelEngineOptions CudaOptions(const std::string& folder) {
+  ModelEngineOptions options;
+  options.model_path = folder;
+  options.pin_threads = false;
+  options.threads = 1;
+  options.kv_tokens = 2048;
+  options.encoder_batch_tokens = 512;
+  options.token_budget = 96;
+  options.backend = Backend::kCuda;
+  options.cuda_library = Library();
+  return options;
+}
+
+// GPUs, where there are several.
+void Spread(std::vector<int32_t> devices, ModelEngineOptions* options) {
+  if (kEmulated) options->devices = std::move(devices);
+}
+
+void MeetsGoldens(const std::string& name, ModelEngineOptions options, double tolerance) {
+  const GoldenFolder golden(name);
+  options.model_path = golden.path();
+  const auto engine = MustCreate(options);
+  std::vector<RequestId> ids;
+  for (const GoldenPrompt& prompt : golden.prompts()) {
+    ids.push_back(MustSubmit(*engine, prompt.request));
+  }
+  const std::map<RequestId, Outcome> outcomes = WaitForAll(*engine, ids);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const Outcome& outcome = outcomes.at(ids[i]);
+    INFO(name << " " << engine->info().topology << ": " << outcome.terminal().status);
+    REQUIRE(outcome.terminal().type == EventType::kFinished);
+    const GoldenPrompt& prompt = golden.prompts()[i];
+    CHECK(outcome.detail->token_ids == prompt.token_ids);
+    const double difference = RelativeDifference(outcome.detail->logits, prompt.logits);
+    INFO("relative difference " << difference);
+    CHECK(difference <= tolerance);
+  }
+}
+
+TEST_CASE("CUDA engine: golden prompts, together and in small chunks, meet the reference") {
+  for (const char* name : {"gqa2_tied", "gqa7_bf16", "sharded"}) {
+    ModelEngineOptions options = CudaOptions("");
+    MeetsGoldens(name, options, kLogitsTolerance);
+    options.stages = 2;
+    options.token_budget = 7;
+    Spread({0, 1, 0}, &options);
+    MeetsGoldens(name, options, kLogitsTolerance);
+  }
+}
+
+#if !defined(RSERVE_TEST_GPU)
+TEST_CASE("CUDA engine: TP2xPP2+E1 and TP4+E1 meet the reference") {
+  ModelEngineOptions options = CudaOptions("");
+  options.tensor_parallel = 2;
+  options.stages = 2;
+  options.devices = {0, 1, 2, 3, 4};
+  MeetsGoldens("gqa2_tied", options, kParallelTolerance);
+  options.tensor_parallel = 4;
+  options.stages = 1;
+  options.devices = {0, 1, 2, 3, 0};
+  MeetsGoldens("mha_f16", options, kParallelTolerance);
+}
+#endif
+
+TEST_CASE("CUDA engine: pictures give what the CPU gives, the same bits for every way of running") {
+  std::vector<std::unique_ptr<OwnedRequest>> requests;
+  for (uint64_t seed = 1; seed <= 3; ++seed) requests.push_back(MakeRequest("tptxt", seed));
+  const std::vector<Outcome> cpu = RunAll(*MustCreate(TinyOptions()), requests, /*together=*/true);
+  std::vector<Outcome> first;
+  const auto check = [&](const ModelEngineOptions& options, bool together) {
+    const std::vector<Outcome> cuda = RunAll(*MustCreate(options), requests, together);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      REQUIRE(cuda[i].terminal().type == EventType::kFinished);
+      const RequestDetail& got = *cuda[i].detail;
+      CHECK(RelativeDifference(got.embeddings, cpu[i].detail->embeddings) <= kBackendTolerance);
+      CHECK(RelativeDifference(got.logits, cpu[i].detail->logits) <= kBackendTolerance);
+      if (first.empty()) continue;
+      CHECK(SameBits(got.embeddings, first[i].detail->embeddings));
+      CHECK(SameBits(got.logits, first[i].detail->logits));
+    }
+    if (first.empty()) first = cuda;
+  };
+  ModelEngineOptions options = CudaOptions(TinyModelFolder());
+  check(options, false);
+  options.device_sharing = DeviceSharing::kTurns;
+  check(options, true);
+  options.device_sharing = DeviceSharing::kParts;
+  options.stages = 2;
+  options.token_budget = 40;
+  options.embedding_cache_bytes = 1 << 20;
+  check(options, true);
+  options.scheme = Scheme::kColocated;
+  check(options, true);
+}
+
+TEST_CASE("CUDA engine: many requests with cancels end once each and give everything back") {
+  ModelEngineOptions options = CudaOptions(TinyModelFolder());
+  options.stages = 2;
+  Spread({0, 1, 1}, &options);
+  options.token_budget = 64;
+  const auto engine = MustCreate(options);
+  std::vector<std::unique_ptr<OwnedRequest>> requests;
+  std::vector<RequestId> ids;
+  for (uint64_t i = 0; i < kStressRequests; ++i) {
+    requests.push_back(MakeRequest(i % 3 == 0 ? "t" : "tx", 50 + i));
+    ids.push_back(MustSubmit(*engine, requests.back()->request));
+    if (i % 5 == 4) CHECK(engine->Cancel(ids[i - 1]).ok());
+  }
+  // Some in the middle: at their first encoded picture.
+  const auto outcomes = WaitForAll(*engine, ids, [&](const Event& event) {
+    if (event.type == EventType::kItemEncoded && event.request % 7 == 3) {
+      engine->Cancel(event.request).IgnoreError();
+    }
+  });
+  for (const auto& [id, outcome] : outcomes) {
+    const EventType end = outcome.terminal().type;
+    CHECK((end == EventType::kFinished || end == EventType::kCancelled));
+  }
+  const OrchestratorStats stats = engine->stats();
+  CHECK(stats.embedding_bytes == 0);
+  CHECK(stats.kv_blocks_used == 0);
+  CHECK(stats.stale_tokens == 0);
+}
+
+#if !defined(RSERVE_TEST_GPU)
+void LoseDevicesAfter(int64_t operations) {
+  void* library = dlopen(Library().c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto lose = reinterpret_cast<LoseAfter>(dlsym(library, kLoseAfter));
+  REQUIRE(lose != nullptr);
+  lose(operations);
+}
+
+TEST_CASE("CUDA engine: a device that is lost ends every request once; the engine can be ended") {
+  for (const int64_t after : {0, 40, 200}) {
+    ModelEngineOptions options = CudaOptions(TinyModelFolder());
+    options.token_budget = 32;
+    const auto engine = MustCreate(options);
+    std::vector<std::unique_ptr<OwnedRequest>> requests;
+    for (uint64_t i = 0; i < 8; ++i) {
+      requests.push_back(MakeRequest(i % 2 == 0 ? "txt" : "t", 10 + i));
+    }
+    LoseDevicesAfter(after);
+    std::vector<RequestId> ids;
+    for (const auto& request : requests) ids.push_back(MustSubmit(*engine, request->request));
+    int failed = 0;
+    for (const auto& [id, outcome] : WaitForAll(*engine, ids)) {
+      if (outcome.terminal().type == EventType::kFinished) continue;
+      ++failed;
+      INFO(outcome.terminal().status);
+      CHECK(outcome.terminal().type == EventType::kFailed);
+      CHECK(outcome.terminal().status.code() == absl::StatusCode::kUnavailable);
+      CHECK(outcome.terminal().status.message().find("lost after") != std::string::npos);
+    }
+    INFO("lost after " << after);
+    CHECK(failed > 0);
+    // It stays lost, and says so to those who come later.
+    const RequestId late = MustSubmit(*engine, requests[1]->request);
+    CHECK(WaitForAll(*engine, {late}).at(late).terminal().type == EventType::kFailed);
+    CHECK(engine->stats().kv_blocks_used == 0);
+    CHECK(engine->stats().embedding_bytes == 0);
+  }
+}
+
+TEST_CASE("CUDA engine: what is not there is UNAVAILABLE, what cannot be is refused by its name") {
+  ModelEngineOptions options = CudaOptions(TinyModelFolder());
+  const auto fails = [&](absl::StatusCode code, const std::string& part) {
+    const auto engine = ModelEngine::Create(options);
+    UNSCOPED_INFO(engine.status());
+    return engine.status().code() == code &&
+           engine.status().message().find(part) != std::string::npos;
+  };
+  options.devices = {99};
+  CHECK(fails(absl::StatusCode::kUnavailable, "GPU 99"));
+  options.devices = {-1};
+  CHECK(fails(absl::StatusCode::kInvalidArgument, "devices"));
+  options.devices = {0, 0, 0};
+  CHECK(fails(absl::StatusCode::kInvalidArgument, "devices has 3 entries for 2"));
+  options.devices = {};
+  options.tensor_parallel = 2;
+  CHECK(fails(absl::StatusCode::kInvalidArgument, "each needs its own"));
+  options.tensor_parallel = 3;
+  CHECK(fails(absl::StatusCode::kUnimplemented, "tensor_parallel is 3"));
+  options.tensor_parallel = 1;
+  options.cuda_library = "/nowhere/librserve_cuda.so";
+  CHECK(fails(absl::StatusCode::kUnavailable, "/nowhere/librserve_cuda.so"));
+  options.backend = static_cast<Backend>(2);
+  CHECK(fails(absl::StatusCode::kInvalidArgument, "backend"));
+  options.backend = Backend::kCpu;
+  options.devices = {0};
+  CHECK(fails(absl::StatusCode::kInvalidArgument, "cpu has no devices"));
+}
+#endif
+
+}  // namespace
+}  // namespace rserve::testing
