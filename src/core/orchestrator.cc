@@ -156,6 +156,9 @@ Orchestrator::Impl::Impl(const OrchestratorConfig& config)
     has_encoder_ = has_encoder_ || worker.spec.encoder;
     if (worker.spec.stage >= 0) stages_[worker.spec.stage].worker = static_cast<int32_t>(w);
   }
+  alone_ = workers_.size() == 1 && has_encoder_ && config.policy.adaptive_encode_batch &&
+           config.policy.gate == Gate::kStreaming &&
+           config.policy.trigger == EncodeTrigger::kOnArrival;
 }
 
 absl::Status Orchestrator::Impl::CheckFits(const RequestPlan& plan) const {

@@ -30,12 +30,21 @@ void Orchestrator::Impl::Dispatch() {
   }
 }
 
+// One worker for everything overlaps nothing, so a part of a prompt that is prefilled by itself
+// costs a micro-batch and gains nothing: the request that is next is encoded to its end first, as
+// far as it has places.
+RequestId Orchestrator::Impl::WaitsForEncode() {
+  const RequestId front = tokens_.Front();
+  return front != 0 && Find(front)->units_to_encode > 0 ? front : 0;
+}
+
 bool Orchestrator::Impl::IssueOne(Worker& worker, int32_t index) {
   const bool both = worker.spec.encoder && worker.spec.stage >= 0;
   auto try_role = [&](Role role) {
     return role == Role::kStage ? TryStage(worker, index) : TryEncode(worker, index);
   };
-  const Role first = worker.spec.first;
+  const RequestId waits = both && alone_ ? WaitsForEncode() : 0;
+  const Role first = waits != 0 ? Role::kEncoder : worker.spec.first;
   const Role other = first == Role::kStage ? Role::kEncoder : Role::kStage;
   if (both && worker.passes >= worker.spec.max_passes) {
     worker.passes = 0;
@@ -46,6 +55,7 @@ bool Orchestrator::Impl::IssueOne(Worker& worker, int32_t index) {
     return true;
   }
   if (!both && ((first == Role::kStage) == (worker.spec.stage >= 0))) return false;
+  if (waits != 0 && Find(waits)->prepares_out > 0) return false;
   if (!try_role(other)) return false;
   worker.passes = 0;
   return true;

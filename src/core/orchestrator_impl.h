@@ -130,6 +130,7 @@ class Orchestrator::Impl {
   void Dispatch();
   bool PrepareNext();
   bool IssueOne(Worker& worker, int32_t index);
+  RequestId WaitsForEncode();  // 0: nobody
   bool TryEncode(Worker& worker, int32_t index);
   bool TryStage(Worker& worker, int32_t index);
   bool FormMicroBatch(int32_t worker_index);
@@ -176,6 +177,8 @@ class Orchestrator::Impl {
   const int32_t num_stages_;
   const int32_t max_micro_batches_;
   bool has_encoder_ = false;
+  // One worker hosts the only stage and the only encoder, and C follows the load.
+  bool alone_ = false;
 
   EmbeddingTracker tracker_;
   EncoderScheduler encoder_;

@@ -85,6 +85,12 @@ std::vector<WorkerSpec> SchemePlacement(Scheme scheme, int32_t stages, int32_t e
   return workers;
 }
 
+int32_t AdaptiveMicroBatches(const std::vector<WorkerSpec>& workers) {
+  int32_t sum = 0;
+  for (const WorkerSpec& worker : workers) sum += worker.stage >= 0 ? worker.depth : 0;
+  return 2 * sum;
+}
+
 std::string TopologyName(const std::vector<WorkerSpec>& workers) {
   int32_t stages = 0, encoders = 0;
   for (const WorkerSpec& worker : workers) {

@@ -13,7 +13,7 @@ class Machine {
  public:
   explicit Machine(const SimConfig& config)
       : config_(config),
-        cost_(config.model, config.hardware, config.calibration),
+        cost_(config.model, config.hardware, config.calibration, config.fitted),
         layers_(config.layout.layers.empty()
                     ? EvenLayers(config.model.language.layers, config.layout.stages)
                     : config.layout.layers),

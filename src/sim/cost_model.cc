@@ -60,13 +60,25 @@ absl::StatusOr<Calibration> FindCalibration(std::string_view name) {
   return FindByName("calibration", name, std::vector<Calibration>{a, Calibration()});
 }
 
-CostModel::CostModel(ModelShape model, Hardware hardware, Calibration calibration)
+CostModel::CostModel(ModelShape model, Hardware hardware, Calibration calibration,
+                     std::optional<FittedCosts> fitted)
     : model_(std::move(model)),
       hardware_(std::move(hardware)),
-      calibration_(std::move(calibration)) {}
+      calibration_(std::move(calibration)),
+      fitted_(std::move(fitted)) {}
 
 TimeNs CostModel::StageNs(const StageCost& stage, absl::Span<const ChunkWork> chunks,
                           bool embeddings_local) const {
+  if (fitted_.has_value()) {
+    const FittedStage& costs = fitted_->stages[static_cast<size_t>(stage.stage)];
+    double ns = costs.fixed_ns;
+    for (const ChunkWork& chunk : chunks) {
+      ns += costs.token_ns * static_cast<double>(chunk.tokens) +
+            costs.pair_ns * static_cast<double>(AttentionPairs(chunk.tokens, chunk.past)) +
+            (chunk.last ? costs.finished_ns : 0);
+    }
+    return std::llround(ns);
+  }
   const LanguageShape& language = model_.language;
   int64_t tokens = 0, received = 0, requests = 0;
   double attention = 0;
@@ -112,6 +124,11 @@ TimeNs CostModel::HandoverNs(int64_t tokens) const {
 }
 
 TimeNs CostModel::EncodeNs(absl::Span<const int64_t> item_tokens, int32_t ranks) const {
+  if (fitted_.has_value()) {
+    double ns = fitted_->encode_ns;
+    for (int64_t tokens : item_tokens) ns += fitted_->encode_token_ns * static_cast<double>(tokens);
+    return std::llround(ns);
+  }
   double flops = 0;
   int64_t patches = 0;
   for (int64_t tokens : item_tokens) {
@@ -125,15 +142,23 @@ TimeNs CostModel::EncodeNs(absl::Span<const int64_t> item_tokens, int32_t ranks)
 }
 
 TimeNs CostModel::HostNs(int64_t item_tokens) const {
+  if (fitted_.has_value()) {
+    return std::llround(fitted_->prepare_ns +
+                        fitted_->prepare_token_ns * static_cast<double>(item_tokens));
+  }
   return FromSeconds(calibration_.host_ms_per_item * 1e-3 +
                      calibration_.host_us_per_token * 1e-6 * static_cast<double>(item_tokens));
 }
 
 TimeNs CostModel::TransferNs(int64_t tokens) const {
+  if (fitted_.has_value()) return 0;  // one memory
   const double bytes = static_cast<double>(tokens * EmbeddingBytesPerToken(model_.language));
   return FromSeconds(calibration_.transfer_ms * 1e-3 + bytes / (hardware_.embedding_gb_s * 1e9));
 }
 
-TimeNs CostModel::FrontEndNs() const { return FromSeconds(calibration_.front_end_ms * 1e-3); }
+TimeNs CostModel::FrontEndNs() const {
+  if (fitted_.has_value()) return std::llround(fitted_->front_end_ns);
+  return FromSeconds(calibration_.front_end_ms * 1e-3);
+}
 
 }  // namespace rserve::sim

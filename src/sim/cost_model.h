@@ -14,6 +14,7 @@
 #define RSERVE_SRC_SIM_COST_MODEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rserve/cc/request_plan.h"
+#include "src/sim/fit.h"
 #include "src/sim/model_shape.h"
 
 namespace rserve::sim {
@@ -67,6 +69,7 @@ struct ChunkWork {
   int64_t past = 0;            // tokens of the request before them
   int64_t embedding_rows = 0;  // tokens of it that read an embedding
   bool first = false;          // the request's first chunk
+  bool last = false;           // ends the prompt
 };
 
 struct StageCost {
@@ -77,7 +80,8 @@ struct StageCost {
 
 class CostModel {
  public:
-  CostModel(ModelShape model, Hardware hardware, Calibration calibration);
+  CostModel(ModelShape model, Hardware hardware, Calibration calibration,
+            std::optional<FittedCosts> fitted = std::nullopt);
 
   // `embeddings_local`: the encoder writes them on this stage's device.
   TimeNs StageNs(const StageCost& stage, absl::Span<const ChunkWork> chunks,
@@ -101,6 +105,7 @@ class CostModel {
   const ModelShape model_;
   const Hardware hardware_;
   const Calibration calibration_;
+  const std::optional<FittedCosts> fitted_;  // in the place of all of these
 };
 
 }  // namespace rserve::sim

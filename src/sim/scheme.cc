@@ -28,9 +28,11 @@ absl::Status ApplyScheme(std::string_view name, SimConfig* config) {
   config->policy = SchemePolicy(*scheme);
   config->media_lanes = *scheme == Scheme::kAdaptive ? 16 : 0;
   config->first = Role::kStage;
-  // Twice as many micro-batches as stages: one more than stages already keeps a stage from waiting
-  // for the last one, and unlike sizes need some room between stages.
-  config->max_micro_batches = *scheme == Scheme::kAdaptive ? 2 * config->layout.stages : 0;
+  config->max_micro_batches = 0;
+  if (*scheme == Scheme::kAdaptive) {
+    config->max_micro_batches = AdaptiveMicroBatches(
+        SchemePlacement(*scheme, config->layout.stages, config->layout.encoders));
+  }
   if (vllm) {
     config->policy.gate = Gate::kStreaming;
     config->policy.trigger = EncodeTrigger::kOnChunk;

@@ -32,7 +32,7 @@ class Run final : public ActionSink {
   Run(const SimConfig& config, std::unique_ptr<Orchestrator> orchestrator, RequestSource& source,
       const SimOptions& options)
       : config_(config),
-        cost_(config.model, config.hardware, config.calibration),
+        cost_(config.model, config.hardware, config.calibration, config.fitted),
         orchestrator_(std::move(orchestrator)),
         source_(source),
         options_(options),
@@ -99,6 +99,7 @@ class Run final : public ActionSink {
       chunk.tokens = entry.chunk.tokens;
       chunk.past = entry.chunk.begin;
       chunk.first = entry.chunk.begin == 0;
+      chunk.last = entry.last_chunk;
       for (const EmbeddingSlice& slice : entry.embeddings) chunk.embedding_rows += slice.tokens;
       chunks_.push_back(chunk);
     }
@@ -253,7 +254,7 @@ absl::Status Check(const SimConfig& config) {
 TimeNs FrontEndNs(const SimConfig& config, const CostModel& cost,
                   absl::Span<const int64_t> unit_tokens) {
   TimeNs ns = cost.FrontEndNs();
-  if (config.policy.trigger == EncodeTrigger::kOnArrival) return ns;
+  if (config.policy.trigger == EncodeTrigger::kOnArrival || config.fitted.has_value()) return ns;
   for (int64_t tokens : unit_tokens) ns += cost.HostNs(tokens);
   return ns;
 }

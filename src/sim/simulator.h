@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct SimConfig {
   Calibration calibration;
   Layout layout;
   Policy policy;
+  std::optional<FittedCosts> fitted;  // in the place of model, hardware and calibration
   // Host cores that prepare pictures ahead of the encoder. 0: the encoder's worker does it itself,
   // just before it encodes.
   int32_t media_lanes = 0;

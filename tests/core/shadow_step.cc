@@ -184,6 +184,9 @@ void ShadowModel::CheckWork() {
   }
   // The stage may have to wait for an encode of its own worker.
   if (config_.policy.trigger != EncodeTrigger::kOnArrival && !all_encoded) return;
+  // Or, alone on everything, for pictures that are being prepared.
+  if (config_.workers.size() == 1 && config_.policy.adaptive_encode_batch && Preparing() > 0)
+    return;
   const Budgets& limit = config_.budgets;
   const bool any_room = limit.embedding_bytes == INT64_MAX && limit.pixel_bytes == INT64_MAX &&
                         limit.units_in_flight == INT64_MAX;

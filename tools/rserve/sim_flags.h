@@ -60,6 +60,8 @@ int SimRunCommand(Args args);
 int SimSweepCommand(Args args);
 int SimCheckCommand(Args args);
 int SimPlanCommand(Args args);
+int SimFiguresCommand(Args args);
+int SimReplayCommand(Args args);
 int SimWorkloadCommand(Args args);
 
 }  // namespace rserve::tool

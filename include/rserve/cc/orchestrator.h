@@ -24,7 +24,8 @@
 //   2. A micro-batch holds at most B tokens and no empty entry. A stage with a free slot is left
 //      without one only if nothing is eligible: gate, sharing, order, room to enter (KV blocks and
 //      places for the units to come), the limit of micro-batches in flight, or an encode that
-//      stage's worker must do first (EncodeTrigger).
+//      stage's worker must do first (EncodeTrigger; and where C follows the load and one worker is
+//      all there is, the pictures of the request that is next, while they are being prepared).
 //   3. A unit is encoded once an attempt, unless its encode failed; never after its request ended.
 //   4. Referenced embedding bytes, pixel bytes, units in flight and KV blocks never exceed their
 //      budgets, and are zero when no request is open and no token is out.

@@ -100,6 +100,10 @@ enum class Scheme : int32_t {
   kAdaptive = 4,     // kRserve with order, B and C that follow the load: ours
 };
 
+// `encoders`, where an engine takes it for kAdaptive: none of its own, stage 0's worker encodes
+// too.
+inline constexpr int32_t kSharedEncoder = -1;
+
 std::string_view SchemeName(Scheme scheme);  // "rserve", "rserve_intra", "epd", ...
 absl::StatusOr<Scheme> ParseScheme(std::string_view name);
 
@@ -112,6 +116,11 @@ Policy SchemePolicy(Scheme scheme);
 // with `encoders` 0: stage 0, best a thin one, goes first there.
 std::vector<WorkerSpec> SchemePlacement(Scheme scheme, int32_t stages, int32_t encoders,
                                         int32_t depth = 1);
+
+// Micro-batches in flight under kAdaptive: twice what the stages take. One more than they take
+// already keeps a stage from waiting for the last one, and unlike sizes need some room between
+// them.
+int32_t AdaptiveMicroBatches(const std::vector<WorkerSpec>& workers);
 
 // "PP4+E1", "TP1+E1" (one stage and one encoder), "PP3" (no worker of its own for the encoder).
 std::string TopologyName(const std::vector<WorkerSpec>& workers);
