@@ -13,6 +13,8 @@ install(EXPORT rserve-c NAMESPACE rserve:: DESTINATION ${RSERVE_CMAKE_DIR} COMPO
 install(FILES include/rserve/rserve.h include/rserve/host.h include/rserve/rserve.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rserve COMPONENT dev)
 
+include(RserveStatic)
+
 # The C++ API: the scheduling classes (rserve::core) and the engine over an Executor
 # (rserve::engine). Same compiler and same Abseil as this build.
 set_target_properties(rserve_core PROPERTIES EXPORT_NAME core)
@@ -28,7 +30,8 @@ install(FILES
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rserve/cc COMPONENT dev)
 
 configure_package_config_file(cmake/rserve-config.cmake.in rserve-config.cmake
-                              INSTALL_DESTINATION ${RSERVE_CMAKE_DIR})
+                              INSTALL_DESTINATION ${RSERVE_CMAKE_DIR}
+                              PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(rserve-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/rserve-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/rserve-config-version.cmake"

@@ -42,12 +42,18 @@ endif()
 target_include_directories(rserve_flags INTERFACE
                            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 
-# rserve_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...]): one layer as a static library.
+# rserve_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...]): one layer as a static library. Its
+# flags are its own: who links it in a build of his own compiles as he likes. Our other targets name
+# rserve_flags themselves.
 function(rserve_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
-  target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:rserve_flags> ${arg_DEPS}
-                        PRIVATE ${arg_PRIVATE_DEPS})
+  target_link_libraries(${name} PUBLIC ${arg_DEPS}
+                        PRIVATE $<BUILD_INTERFACE:rserve_flags> ${arg_PRIVATE_DEPS})
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  if(RSERVE_SANITIZE)
+    target_link_options(${name} PUBLIC -fsanitize=${RSERVE_SANITIZE})
+  endif()
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<INSTALL_INTERFACE:include>)
 endfunction()

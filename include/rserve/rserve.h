@@ -355,11 +355,12 @@ enum {
                                  are taken: fps or num_frames; NULL: 2 a second */
 };
 
+/** How pixels lie in memory: one byte a sample, top row first. */
 typedef int32_t rserve_layout_t;
-enum {                          /* one byte a sample, top row first */
-       RSERVE_LAYOUT_RGB8 = 0,  /* R, G, B */
-       RSERVE_LAYOUT_RGBA8 = 1, /* R, G, B, A; shown over white */
-       RSERVE_LAYOUT_GRAY8 = 2
+enum {
+  RSERVE_LAYOUT_RGB8 = 0,  /* R, G, B */
+  RSERVE_LAYOUT_RGBA8 = 1, /* R, G, B, A; shown over white */
+  RSERVE_LAYOUT_GRAY8 = 2
 };
 
 /** Pictures, videos and embeddings only: `data` is not copied and must stay as it is until the
@@ -526,7 +527,7 @@ typedef struct rserve_event {
 /** Takes events out of the engine. Never blocks.
  *  @param events      Out: array of `capacity` places of `event_size` bytes each.
  *  @param capacity    May be 0: nothing is taken, and the wait fd stays readable.
- *  @param event_size  The caller's sizeof(rserve_event), that of one event, at least 64; bytes that
+ *  @param event_size  The caller's sizeof(rserve_event), at least 64; bytes of a longer one that
  *                     this library does not know are zeroed.
  *  @param count       Out: events written.
  *  [driver] @since 0.1 */
