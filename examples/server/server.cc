@@ -1,5 +1,7 @@
 #include "server.h"
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <ctime>
 #include <thread>
@@ -51,13 +53,12 @@ Server::Server(ServerOptions options, Dispatcher* dispatcher)
                Complete(request, response);
              });
   http_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& response) {
-    response.set_content(
-        Text({{"object", "list"},
-              {"data", json::array({{{"id", options_.model_name},
-                                     {"object", "model"},
-                                     {"created", 0},
-                                     {"owned_by", "local"}}})}}),
-        kJson);
+    response.set_content(Text({{"object", "list"},
+                               {"data", json::array({{{"id", options_.model_name},
+                                                      {"object", "model"},
+                                                      {"created", 0},
+                                                      {"owned_by", "local"}}})}}),
+                         kJson);
   });
   http_.Get("/health", [this](const httplib::Request&, httplib::Response& response) {
     response.status = draining_ ? 503 : 200;
@@ -77,8 +78,12 @@ Server::Server(ServerOptions options, Dispatcher* dispatcher)
 }
 
 int Server::Bind(const std::string& host, int port) {
-  if (port == 0) return http_.bind_to_any_port(host);
-  return http_.bind_to_port(host, port) ? port : -1;
+  if (port == 0) {
+    port = http_.bind_to_any_port(host);
+  } else if (!http_.bind_to_port(host, port)) {
+    return -1;
+  }
+  return port > 0 && http_.WidenBacklog() ? port : -1;
 }
 
 void Server::Run() { http_.listen_after_bind(); }

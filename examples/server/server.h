@@ -22,6 +22,13 @@ struct ServerOptions {
   int64_t timeout_ms = 60000;  // of a request, from its submit
 };
 
+// httplib listens with a backlog of 5. Where more clients than that connect at once, the kernel
+// drops connections that the client holds for made, and resets them later.
+class HttpServer : public httplib::Server {
+ public:
+  bool WidenBacklog() { return ::listen(svr_sock_, SOMAXCONN) == 0; }
+};
+
 class Server {
  public:
   Server(ServerOptions options, Dispatcher* dispatcher);
@@ -48,9 +55,8 @@ class Server {
   const ServerOptions options_;
   Dispatcher& dispatcher_;
   Metrics metrics_;
-  httplib::Server http_;
+  HttpServer http_;
   std::atomic<bool> draining_{false};
-  int32_t end_of_turn_ = -1;
   mutable std::mutex recent_mutex_;
   std::deque<nlohmann::json> recent_;  // of the status page
 };
