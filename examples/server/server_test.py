@@ -6,6 +6,7 @@ No fixed port (the server says which one it got) and no sleeps: what has to be w
 import base64
 import http.client
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import unittest
 from pathlib import Path
 
 SERVER, MODEL = sys.argv[1], Path(sys.argv[2])
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 
 def prompts(pictures: int, count: int) -> list[dict]:
@@ -108,6 +110,20 @@ class ServerTest(unittest.TestCase):
             self.assertIn(f"rserve_{name}", metrics)
         self.assertIn("<title>rserve</title>", self.server.call("GET", "/")[2])
         self.assertEqual(len(json.loads(self.server.call("GET", "/recent")[2])["requests"]), 1)
+
+    @unittest.skipUnless(BROWSER, "no chromium or chrome here")
+    def test_the_page_draws_the_last_requests_in_a_browser(self):
+        for prompt in prompts(4, 3):
+            self.server.chat(body_of(prompt))
+        page = subprocess.run(
+            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--dump-dom",
+             f"http://127.0.0.1:{self.server.port}/"],
+            capture_output=True, text=True, check=True, timeout=120).stdout  # fmt: skip
+        self.assertIn("0 open, 3 answered", page)
+        self.assertIn(f'<span id="model">{MODEL.name}</span>', page)
+        self.assertEqual(page.count('class="row"'), 3)
+        self.assertEqual(page.count('class="bar encode"'), 3)
+        self.assertEqual(page.count('class="bar prefill"'), 3)
 
     def test_bad_requests_are_told_what_is_wrong_with_them(self):
         good = body_of(prompts(1, 1)[0])
