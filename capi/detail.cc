@@ -34,6 +34,8 @@ rserve_detail_info MakeDetailInfo(const RequestDetail& from) {
   info.first_prefill_ns = from.times.first_prefill_ns;
   info.first_token_ns = from.times.first_token_ns;
   info.ended_ns = from.ended_ns;
+  info.first_prepare_ns = from.times.first_prepare_ns;
+  info.last_prepare_ns = from.times.last_prepare_ns;
   return info;
 }
 

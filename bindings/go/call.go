@@ -45,6 +45,8 @@ type Times struct {
 	FirstPrefillNs int64 // first chunk issued to the first stage
 	FirstTokenNs   int64
 	EndedNs        int64
+	FirstPrepareNs int64 // first picture given to a media thread
+	LastPrepareNs  int64 // last picture prepared
 }
 
 func newCall(e *Engine, ctx context.Context, request *Request, pictures inputs) *Call {
@@ -135,6 +137,8 @@ func (c *Call) readDetail() string {
 		FirstPrefillNs: int64(info.first_prefill_ns),
 		FirstTokenNs:   int64(info.first_token_ns),
 		EndedNs:        int64(info.ended_ns),
+		FirstPrepareNs: int64(info.first_prepare_ns),
+		LastPrepareNs:  int64(info.last_prepare_ns),
 	}
 	var count C.size_t
 	if c.request.KeepTokens {

@@ -60,6 +60,7 @@ void Metrics::FirstToken(const rserve_detail_info& info) {
                                     : std::min(info.first_encode_ns, info.first_prefill_ns);
   queue_wait_.Observe(Seconds(info.submitted_ns, first_work_ns));
   if (info.num_items > 0) {
+    media_.Observe(Seconds(info.first_prepare_ns, info.last_prepare_ns));
     encode_.Observe(Seconds(info.first_encode_ns, info.last_encode_ns));
     gate_stall_.Observe(Seconds(info.first_encode_ns, info.first_prefill_ns));
   }
@@ -76,6 +77,7 @@ std::string Metrics::Text(const rserve_stats& stats) const {
            std::to_string(count) + "\n";
   }
   queue_wait_.Write("queue_wait_seconds", "Submit to the first encode or prefill", &out);
+  media_.Write("media_seconds", "First picture to be decoded to the last one prepared", &out);
   encode_.Write("encode_seconds", "First encode batch to the last picture's embedding", &out);
   gate_stall_.Write("gate_stall_seconds", "First encode batch to the first prefill chunk", &out);
   prefill_.Write("prefill_seconds", "First prefill chunk to the first token", &out);

@@ -38,7 +38,7 @@ class Metrics {
  private:
   mutable std::mutex mutex_;
   std::map<int, int64_t> responses_;
-  Histogram queue_wait_, encode_, gate_stall_, prefill_, ttft_;
+  Histogram queue_wait_, media_, encode_, gate_stall_, prefill_, ttft_;
 };
 
 }  // namespace server

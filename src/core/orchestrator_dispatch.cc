@@ -122,6 +122,7 @@ bool Orchestrator::Impl::PrepareNext() {
   Request& r = *Find(unit.request);
   r.units[unit.unit].preparing = true;
   ++r.prepares_out;
+  if (r.times.first_prepare_ns == 0) r.times.first_prepare_ns = now_ns_;
   ++prepares_in_flight_;
   PrepareAction action;
   action.token = NewToken();

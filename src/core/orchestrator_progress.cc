@@ -43,6 +43,7 @@ void Orchestrator::Impl::Apply(PrepareFinishedInput& input) {
     return;
   }
   r.units[unit.unit].prepared = true;
+  r.times.last_prepare_ns = now_ns_;
   encoder_.MarkPrepared(unit, now_ns_);
   ReleaseInputOfUnit(r, unit.unit);
 }

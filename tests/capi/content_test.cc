@@ -70,7 +70,9 @@ TEST_CASE("a detail tells all of a finished request and outlives acknowledge and
   CHECK(info.status == RSERVE_STATUS_OK);
   CHECK(info.num_items == 1);
   CHECK(info.submitted_ns > 0);
-  CHECK(info.first_encode_ns >= info.submitted_ns);
+  CHECK(info.first_prepare_ns >= info.submitted_ns);
+  CHECK(info.last_prepare_ns >= info.first_prepare_ns);
+  CHECK(info.first_encode_ns >= info.last_prepare_ns);
   CHECK(info.last_encode_ns >= info.first_encode_ns);
   CHECK(info.first_prefill_ns >= info.submitted_ns);
   CHECK(info.first_token_ns >= info.last_encode_ns);

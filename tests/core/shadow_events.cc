@@ -191,9 +191,15 @@ void ShadowModel::CheckTimes(const EventAction& event, const ShadowRequest& requ
                 own.submitted_ns, "), first token ", told.first_token_ns, " (", own.first_token_ns,
                 ")");
   }
+  const bool encoded = request.units_encoded == request.shape.num_units() && !request.may_fail_any;
+  if (told.first_prepare_ns != own.first_prepare_ns ||
+      (encoded && told.last_prepare_ns != own.last_prepare_ns)) {
+    return Fail("6", "times of r", request.id(), " are wrong: first prepare ",
+                told.first_prepare_ns, " (", own.first_prepare_ns, "), last prepare ",
+                told.last_prepare_ns, " (", own.last_prepare_ns, ")");
+  }
   // A StartedInput may move these: the executor knows better when it began.
   if (request.started_given) return;
-  const bool encoded = request.units_encoded == request.shape.num_units() && !request.may_fail_any;
   if (told.first_encode_ns != own.first_encode_ns ||
       told.first_prefill_ns != own.first_prefill_ns ||
       (encoded && told.last_encode_ns != own.last_encode_ns)) {

@@ -21,6 +21,7 @@ void ShadowModel::Apply(const Orchestrator& orchestrator, const Input& input) {
     request->tokens_out -= 1;
     if (prepared->status.ok()) {
       unit.state = ShadowUnit::State::kPrepared;
+      request->times.last_prepare_ns = now_ns_;
     } else {
       unit.state = ShadowUnit::State::kFailed;
       if (!request->ended) {

@@ -164,6 +164,7 @@ void ShadowModel::OnPrepare(const PrepareAction& action) {
     }
   }
   unit.state = ShadowUnit::State::kPreparing;
+  if (request->times.first_prepare_ns == 0) request->times.first_prepare_ns = now_ns_;
   Hold(request, action.unit.unit);
   request->tokens_out += 1;
   out_.push_back({.kind = TokenKind::kPrepare, .token = action.token, .units = {action.unit}});

@@ -168,6 +168,8 @@ class DetailInfo(ctypes.Structure):
         ("first_prefill_ns", c_int64),
         ("first_token_ns", c_int64),
         ("ended_ns", c_int64),
+        ("first_prepare_ns", c_int64),
+        ("last_prepare_ns", c_int64),
     ]
 
 

@@ -81,6 +81,8 @@ class Detail:
     first_prefill_ns: int
     first_token_ns: int
     ended_ns: int
+    first_prepare_ns: int  # first picture given to a media thread
+    last_prepare_ns: int
 
 
 def _make_event(raw: _ffi.Event) -> Event:
@@ -240,6 +242,7 @@ class Engine:
             submitted_ns=info.submitted_ns, first_encode_ns=info.first_encode_ns,
             last_encode_ns=info.last_encode_ns, first_prefill_ns=info.first_prefill_ns,
             first_token_ns=info.first_token_ns, ended_ns=info.ended_ns,
+            first_prepare_ns=info.first_prepare_ns, last_prepare_ns=info.last_prepare_ns,
         )  # fmt: skip
 
     def acknowledge(self, request: int) -> None:

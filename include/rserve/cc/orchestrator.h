@@ -200,6 +200,8 @@ struct RequestTimes {
   TimeNs last_encode_ns = 0;    // last unit encoded
   TimeNs first_prefill_ns = 0;  // first chunk issued to stage 0
   TimeNs first_token_ns = 0;
+  TimeNs first_prepare_ns = 0;  // first unit given to preparation
+  TimeNs last_prepare_ns = 0;   // last unit prepared
 };
 
 struct EventAction {

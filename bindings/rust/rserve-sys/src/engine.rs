@@ -281,6 +281,8 @@ c_structs! {
         pub first_prefill_ns: i64,
         pub first_token_ns: i64,
         pub ended_ns: i64,
+        pub first_prepare_ns: i64,
+        pub last_prepare_ns: i64,
     }
 
     pub struct rserve_plan_info {
