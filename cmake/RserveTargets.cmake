@@ -28,8 +28,11 @@ add_library(rserve_flags INTERFACE)
 target_compile_features(rserve_flags INTERFACE cxx_std_20)
 # -ffp-contract=off: a product and a sum fuse only where a kernel says so, so that the same source
 # rounds the same way in every file and build type (the exactness contract rests on it).
+# -fno-gnu-unique: a symbol of that kind cannot be made local in librserve.a, and keeps dlclose from
+# unloading librserve.so.
 target_compile_options(rserve_flags INTERFACE -Wall -Wextra -ffp-contract=off
-                       $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+                       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>)
 if(RSERVE_WERROR)
   target_compile_options(rserve_flags INTERFACE -Werror)
 endif()

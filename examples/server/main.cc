@@ -25,6 +25,7 @@ struct Flags {
   std::string host = "127.0.0.1";
   int port = 8080;
   int64_t queue = 128;
+  int64_t cache_mib = 64;
   int64_t max_body_mib = 64;
   int64_t timeout_ms = 60000;
 };
@@ -47,6 +48,8 @@ bool ReadFlags(int argc, char** argv, Flags* flags) {
       flags->port = static_cast<int>(number);
     } else if (name == "--queue" && is_number && number >= 1 && number <= 4096) {
       flags->queue = number;
+    } else if (name == "--cache-mib" && is_number && number <= 1 << 20) {
+      flags->cache_mib = number;
     } else if (name == "--max-body-mib" && is_number && number >= 1 && number <= 4096) {
       flags->max_body_mib = number;
     } else if (name == "--timeout-ms" && is_number && number >= 1) {
@@ -66,7 +69,7 @@ int main(int argc, char** argv) {
   if (!ReadFlags(argc, argv, &flags)) {
     std::fprintf(stderr,
                  "usage: %s MODEL_FOLDER [--host H] [--port P] [--queue N] [--max-body-mib N] "
-                 "[--timeout-ms N]\n",
+                 "[--timeout-ms N] [--cache-mib N (embeddings of pictures seen before)]\n",
                  argv[0]);
     return 2;
   }
@@ -81,6 +84,7 @@ int main(int argc, char** argv) {
   rserve::capi::Config config;
   config.model_path(flags.model);
   config.fields().queue_requests = flags.queue;
+  config.fields().embedding_cache_bytes = flags.cache_mib << 20;
   auto engine = rserve::capi::Engine::Create(config.get());
   if (!engine) {
     std::fprintf(stderr, "%s\n", engine.error().message().c_str());

@@ -59,8 +59,10 @@ void Metrics::FirstToken(const rserve_detail_info& info) {
                                     ? info.first_prefill_ns
                                     : std::min(info.first_encode_ns, info.first_prefill_ns);
   queue_wait_.Observe(Seconds(info.submitted_ns, first_work_ns));
-  if (info.num_items > 0) {
+  if (info.first_prepare_ns != 0) {
     media_.Observe(Seconds(info.first_prepare_ns, info.last_prepare_ns));
+  }
+  if (info.first_encode_ns != 0) {
     encode_.Observe(Seconds(info.first_encode_ns, info.last_encode_ns));
     gate_stall_.Observe(Seconds(info.first_encode_ns, info.first_prefill_ns));
   }
@@ -88,6 +90,12 @@ std::string Metrics::Text(const rserve_stats& stats) const {
   Gauge("input_bytes", "Pictures and text of open requests", stats.input_bytes, &out);
   Gauge("kv_blocks_used", "KV blocks in use", stats.kv_blocks_used, &out);
   Counter("encoded_units_total", "Pictures encoded", stats.encoded_units, &out);
+  Gauge("cache_bytes", "Embeddings kept for pictures that come again", stats.cache_bytes, &out);
+  Counter("cache_hits_total", "Pictures whose embedding was there", stats.cache_hits, &out);
+  Counter("cache_shared_total", "Pictures that another open request was encoding",
+          stats.cache_shared, &out);
+  Counter("cache_misses_total", "Pictures that were encoded for want of one", stats.cache_misses,
+          &out);
   Counter("prefilled_tokens_total", "Tokens prefilled", stats.prefilled_tokens, &out);
   Counter("requests_finished_total", "Requests that got a first token", stats.finished, &out);
   Counter("requests_failed_total", "Requests that failed", stats.failed, &out);

@@ -106,7 +106,7 @@ class ServerTest(unittest.TestCase):
         self.server.chat(body_of(prompts(1, 1)[0]))
         metrics = self.server.call("GET", "/metrics")[2]
         for name in ("ttft_seconds_bucket", "media_seconds_count 1", "encode_seconds_sum", "queue_wait_seconds_count 1",
-                     "open_requests 0", 'http_responses_total{code="200"}'):  # fmt: skip
+                     "open_requests 0", "cache_misses_total 1", "cache_hits_total 0", 'http_responses_total{code="200"}'):  # fmt: skip
             self.assertIn(f"rserve_{name}", metrics)
         self.assertIn("<title>rserve</title>", self.server.call("GET", "/")[2])
         self.assertEqual(len(json.loads(self.server.call("GET", "/recent")[2])["requests"]), 1)
