@@ -79,10 +79,10 @@
 #endif
 
 #define RSERVE_VERSION_MAJOR 0
-#define RSERVE_VERSION_MINOR 1
+#define RSERVE_VERSION_MINOR 2
 #define RSERVE_VERSION_PATCH 0
 #define RSERVE_ABI_MAJOR 0
-#define RSERVE_ABI_MINOR 1
+#define RSERVE_ABI_MINOR 2
 
 #ifdef __cplusplus
 extern "C" {

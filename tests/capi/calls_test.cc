@@ -77,7 +77,7 @@ TEST_CASE("NULL where something is needed is an error with the parameter's name"
 }
 
 TEST_CASE("versions, statuses and schemes have names") {
-  CHECK(std::string(rserve_version()) == "0.1.0");
+  CHECK(std::string(rserve_version()) == "0.2.0");
   CHECK((rserve_abi_version() >> 16) == RSERVE_ABI_MAJOR);
   CHECK((rserve_abi_version() & 0xffff) >= RSERVE_ABI_MINOR);
   CHECK(std::string(rserve_status_name(RSERVE_STATUS_OK)) == "OK");

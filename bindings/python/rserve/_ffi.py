@@ -237,7 +237,7 @@ _PROTOTYPES = {
     ),
 }
 
-ABI_MAJOR, ABI_MINOR = 0, 1
+ABI_MAJOR, ABI_MINOR = 0, 2
 
 _library: ctypes.CDLL | None = None
 

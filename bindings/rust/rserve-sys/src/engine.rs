@@ -64,10 +64,10 @@ c_constants! {
     pub const RSERVE_EVENT_FAILED: rserve_event_type_t = 6;
     pub const RSERVE_EVENT_CANCELLED: rserve_event_type_t = 7;
     pub const RSERVE_VERSION_MAJOR: u32 = 0;
-    pub const RSERVE_VERSION_MINOR: u32 = 1;
+    pub const RSERVE_VERSION_MINOR: u32 = 2;
     pub const RSERVE_VERSION_PATCH: u32 = 0;
     pub const RSERVE_ABI_MAJOR: u32 = 0;
-    pub const RSERVE_ABI_MINOR: u32 = 1;
+    pub const RSERVE_ABI_MINOR: u32 = 2;
     pub const RSERVE_ENCODE_ALL: i64 = i64::MAX;
     pub const RSERVE_ENGINE_F_VANILLA_PP: u32 = 0x1;
     pub const RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS: u32 = 0x2;
