@@ -1,6 +1,7 @@
 #include "capi/config.h"
 
 #include <cstddef>
+#include <optional>
 
 #include "capi/enums.h"
 #include "capi/guard.h"
@@ -23,6 +24,8 @@ static_assert(RSERVE_SCHEME_EPD == static_cast<int>(Scheme::kEpd));
 static_assert(RSERVE_SCHEME_COLOCATED == static_cast<int>(Scheme::kColocated));
 static_assert(RSERVE_WEIGHTS_STORED == static_cast<int>(Weights::kStored));
 static_assert(RSERVE_WEIGHTS_INT8 == static_cast<int>(Weights::kInt8));
+static_assert(RSERVE_SCHEME_ADAPTIVE == static_cast<int>(Scheme::kAdaptive));
+static_assert(RSERVE_ENCODERS_SHARED == kSharedEncoder);
 static_assert(RSERVE_ENCODE_ALL == kEncodeAll);
 static_assert(RSERVE_BACKEND_CUDA == static_cast<int>(Backend::kCuda));
 static_assert(RSERVE_DEVICE_SHARING_TURNS == static_cast<int>(DeviceSharing::kTurns));
@@ -37,7 +40,7 @@ absl::Status ReadList(const char* field, const int32_t* list, size_t count, std:
 }
 
 absl::Status ReadPolicy(const rserve_engine_config& c, ModelEngineOptions* options) {
-  if (c.scheme < RSERVE_SCHEME_RSERVE || c.scheme > RSERVE_SCHEME_COLOCATED) {
+  if (c.scheme < RSERVE_SCHEME_RSERVE || c.scheme > RSERVE_SCHEME_ADAPTIVE) {
     return UnknownValue("scheme", c.scheme);
   }
   if ((c.flags & ~kKnownFlags) != 0) return UnknownValue("flags", c.flags & ~kKnownFlags);
@@ -52,6 +55,26 @@ absl::Status ReadPolicy(const rserve_engine_config& c, ModelEngineOptions* optio
   options->one_chunk_in_flight = (c.flags & RSERVE_ENGINE_F_VANILLA_PP) != 0;
   options->encode_across_requests = (c.flags & RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS) != 0;
   options->pin_threads = (c.flags & RSERVE_ENGINE_F_NO_PINNING) == 0;
+  return status;
+}
+
+absl::Status ReadChoice(const char* field, rserve_choice_t value, std::optional<bool>* out) {
+  if (value == RSERVE_CHOICE_DEFAULT) return absl::OkStatus();
+  if (value != RSERVE_CHOICE_YES && value != RSERVE_CHOICE_NO) return UnknownValue(field, value);
+  *out = value == RSERVE_CHOICE_YES;
+  return absl::OkStatus();
+}
+
+absl::Status ReadOrder(const rserve_engine_config& c, ModelEngineOptions* options) {
+  absl::Status status = ReadEnum("order", c.order, Order::kFeasibleFirst, &options->order);
+  options->order_stretch = c.order_stretch;
+  options->order_guard_ns = c.order_guard_ns;
+  options->slo_ns = c.slo_ns;
+  options->min_token_budget = c.min_token_budget;
+  status.Update(
+      ReadChoice("square_root_budget", c.square_root_budget, &options->square_root_budget));
+  status.Update(ReadChoice("adaptive_encode_batch", c.adaptive_encode_batch,
+                           &options->adaptive_encode_batch));
   return status;
 }
 
@@ -121,6 +144,7 @@ absl::StatusOr<ModelEngineOptions> ReadConfig(const rserve_engine_config* config
   ModelEngineOptions options;
   options.model_path.assign(c.model_path, c.model_path_length);
   status = ReadPolicy(c, &options);
+  status.Update(ReadOrder(c, &options));
   status.Update(ReadPlacement(c, &options));
   status.Update(ReadBackend(c, &options));
   if (!status.ok()) return status;

@@ -27,7 +27,7 @@ void Override(T value, T* field) {
 }
 
 absl::Status ReadPolicy(const rserve_host_config& c, Policy* policy) {
-  if (c.scheme < RSERVE_SCHEME_RSERVE || c.scheme > RSERVE_SCHEME_COLOCATED) {
+  if (c.scheme < RSERVE_SCHEME_RSERVE || c.scheme > RSERVE_SCHEME_ADAPTIVE) {
     return UnknownValue("scheme", c.scheme);
   }
   if ((c.flags & ~kKnownFlags) != 0) return UnknownValue("flags", c.flags);
@@ -42,10 +42,12 @@ absl::Status ReadPolicy(const rserve_host_config& c, Policy* policy) {
   policy->sharing = sharing.value_or(policy->sharing);
   policy->trigger = trigger.value_or(policy->trigger);
   Override(c.encode_batch_tokens, &policy->encode_batch_tokens);
+  if (c.encode_batch_tokens != 0) policy->adaptive_encode_batch = false;
   Override(c.token_budget, &policy->token_budget);
   Override(c.encode_flush_ns, &policy->encode_flush_ns);
   policy->one_chunk_in_flight = (c.flags & RSERVE_ENGINE_F_VANILLA_PP) != 0;
-  policy->encode_across_requests = (c.flags & RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS) != 0;
+  if ((c.flags & RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS) != 0)
+    policy->encode_across_requests = true;
   return status;
 }
 
@@ -55,11 +57,12 @@ absl::Status ReadWorkers(const rserve_host_config& c, std::vector<WorkerSpec>* w
   }
   if (c.num_workers == 0) {
     const int32_t stages = c.stages == 0 ? 1 : c.stages;
-    const int32_t encoders = c.encoders == 0 ? 1 : c.encoders;
+    const bool shared = c.scheme == RSERVE_SCHEME_ADAPTIVE && c.encoders == RSERVE_ENCODERS_SHARED;
+    const int32_t encoders = c.encoders == 0 || shared ? 1 : c.encoders;
     const auto most = static_cast<int32_t>(kMaxWorkers);
     if (stages < 1 || stages > most) return UnknownValue("stages", stages);
     if (encoders < 1 || encoders > most) return UnknownValue("encoders", encoders);
-    *workers = SchemePlacement(static_cast<Scheme>(c.scheme), stages, encoders);
+    *workers = SchemePlacement(static_cast<Scheme>(c.scheme), stages, shared ? 0 : encoders);
     return absl::OkStatus();
   }
   for (size_t i = 0; i < c.num_workers; ++i) {
@@ -131,6 +134,9 @@ absl::StatusOr<OrchestratorConfig> ReadHostConfig(const rserve_host_config* conf
   if (!status.ok()) return status;
   core.prepare_lanes = c.prepare_lanes;
   core.max_micro_batches = c.max_micro_batches;
+  if (c.max_micro_batches == 0 && c.scheme == RSERVE_SCHEME_ADAPTIVE) {
+    core.max_micro_batches = AdaptiveMicroBatches(core.workers);
+  }
   Override(c.max_encode_attempts, &core.max_encode_attempts);
   return core;
 }

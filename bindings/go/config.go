@@ -20,9 +20,11 @@ const (
 	SchemeRserveIntra Scheme = C.RSERVE_SCHEME_RSERVE_INTRA // the same, one request at a time
 	SchemeEPD         Scheme = C.RSERVE_SCHEME_EPD          // prefilled once all is encoded
 	SchemeColocated   Scheme = C.RSERVE_SCHEME_COLOCATED    // the first stage's cores encode too
+	SchemeAdaptive    Scheme = C.RSERVE_SCHEME_ADAPTIVE     // as SchemeRserve, by measured rates
 )
 
-// ParseScheme returns the scheme of a name: "rserve", "rserve_intra", "epd", "colocated".
+// ParseScheme returns the scheme of a name: "rserve", "rserve_intra", "epd", "colocated",
+// "adaptive".
 func ParseScheme(name string) (Scheme, error) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
@@ -34,6 +36,28 @@ func ParseScheme(name string) (Scheme, error) {
 
 // EncodeAll, as Config.EncodeBatchTokens: all pictures of a request in one batch.
 const EncodeAll int64 = C.RSERVE_ENCODE_ALL
+
+// EncodersShared, as Config.Encoders of SchemeAdaptive: the first stage's cores encode too.
+const EncodersShared int32 = C.RSERVE_ENCODERS_SHARED
+
+// Order says which request goes first. Zero is the scheme's own choice.
+type Order int32
+
+// The orders.
+const (
+	OrderArrival       Order = C.RSERVE_ORDER_ARRIVAL        // first come, first served
+	OrderShortestFirst Order = C.RSERVE_ORDER_SHORTEST_FIRST // the least work left
+	OrderFeasibleFirst Order = C.RSERVE_ORDER_FEASIBLE_FIRST // those that can still meet the SLO
+)
+
+// Choice is yes, no or, as zero, the scheme's own.
+type Choice int32
+
+// The choices.
+const (
+	Yes Choice = C.RSERVE_CHOICE_YES
+	No  Choice = C.RSERVE_CHOICE_NO
+)
 
 // Gate says what may be prefilled before all of a request is encoded.
 type Gate int32
@@ -132,6 +156,14 @@ type Config struct {
 	DeviceSharing  DeviceSharing
 	EncoderPercent int32 // of the multiprocessors, with DeviceSharingParts
 
+	Order               Order
+	OrderStretch        int32         // how many times its own work a request may be passed
+	OrderGuard          time.Duration // but by none that came so long after it
+	SLO                 time.Duration // of the time to first token, for OrderFeasibleFirst
+	MinTokenBudget      int64         // B at least, where it follows the load
+	SquareRootBudget    Choice        // B follows the load, up to TokenBudget
+	AdaptiveEncodeBatch Choice        // C follows the load
+
 	// Log receives the engine's log, from any thread and several at once. It must not call the
 	// engine. A panic in it ends the program.
 	Log func(LogRecord)
@@ -224,6 +256,13 @@ func (c *Config) create() (*C.rserve_engine, error) {
 
 		embedding_cache_bytes: C.int64_t(c.EmbeddingCacheBytes),
 		weights:               C.rserve_weights_t(c.Weights),
+		order:                 C.rserve_order_t(c.Order),
+		order_stretch:         C.int32_t(c.OrderStretch),
+		order_guard_ns:        C.int64_t(c.OrderGuard),
+		slo_ns:                C.int64_t(c.SLO),
+		min_token_budget:      C.int64_t(c.MinTokenBudget),
+		square_root_budget:    C.rserve_choice_t(c.SquareRootBudget),
+		adaptive_encode_batch: C.rserve_choice_t(c.AdaptiveEncodeBatch),
 	}
 	for _, flag := range []struct {
 		set bool

@@ -338,7 +338,7 @@ func TestCloseInFlightEndsEveryCallAndFreesEveryPicture(t *testing.T) {
 
 func TestTwoEnginesRunAtOnce(t *testing.T) {
 	var both sync.WaitGroup
-	for _, scheme := range []Scheme{SchemeRserve, SchemeColocated} {
+	for _, scheme := range []Scheme{SchemeRserve, SchemeColocated, SchemeAdaptive} {
 		c := config()
 		c.Scheme = scheme
 		engine := open(t, c)

@@ -112,7 +112,7 @@ typedef struct rserve_host_config {
   uint32_t struct_size;
   rserve_scheme_t scheme; /* gives gate, sharing, trigger and, without `workers`, the placement */
   int32_t stages;         /* without `workers`; 0: 1 */
-  int32_t encoders;       /* without `workers`; 0: 1 */
+  int32_t encoders;       /* without `workers`; 0: 1; ADAPTIVE: also RSERVE_ENCODERS_SHARED */
   const rserve_worker *workers; /* the placement, stages 0 to n - 1 each once; NULL: the scheme's */
   size_t num_workers;
 

@@ -188,7 +188,8 @@ enum {
   RSERVE_SCHEME_RSERVE = 0,       /* own encoder; what is encoded is prefilled; many requests */
   RSERVE_SCHEME_RSERVE_INTRA = 1, /* the same, one request in the pipeline at a time */
   RSERVE_SCHEME_EPD = 2,          /* own encoder; a request is prefilled once all is encoded */
-  RSERVE_SCHEME_COLOCATED = 3     /* the first stage's cores encode too, then prefill */
+  RSERVE_SCHEME_COLOCATED = 3,    /* the first stage's cores encode too, then prefill */
+  RSERVE_SCHEME_ADAPTIVE = 4      /* as RSERVE; order, C, B and placement by measured rates */
 };
 
 /** What may be prefilled before all of a request is encoded. */
@@ -215,6 +216,23 @@ enum {
   RSERVE_WEIGHTS_INT8 = 1    /* 8 bits, a scale a column; half the memory of 16 bits, faster, and
                                 other logits: measure what it does to your answers */
 };
+
+/** Which request goes first; cc/policy.h, Order, says exactly. All but ARRIVAL pass an older one by
+ *  a bounded time only, and need a request's encoding to start on its arrival. */
+typedef int32_t rserve_order_t;
+enum {
+  RSERVE_ORDER_DEFAULT = 0,
+  RSERVE_ORDER_ARRIVAL = 1,        /* first come, first served */
+  RSERVE_ORDER_SHORTEST_FIRST = 2, /* the least work left, and those that have waited long */
+  RSERVE_ORDER_FEASIBLE_FIRST = 3  /* the same among those that can still meet slo_ns */
+};
+
+/** Whether something is done; the scheme's choice by default. */
+typedef int32_t rserve_choice_t;
+enum { RSERVE_CHOICE_DEFAULT = 0, RSERVE_CHOICE_YES = 1, RSERVE_CHOICE_NO = 2 };
+
+/** rserve_engine_config::encoders of RSERVE_SCHEME_ADAPTIVE: the first stage's cores encode too. */
+#define RSERVE_ENCODERS_SHARED (-1)
 
 /** rserve_engine_config::encode_batch_tokens: all pictures of a request in one batch. */
 #define RSERVE_ENCODE_ALL INT64_MAX
@@ -252,16 +270,17 @@ typedef struct rserve_engine_config {
   size_t model_path_length;
 
   int32_t stages;              /* pipeline stages; 0: 1 */
-  int32_t encoders;            /* encoder workers; 0: 1; ignored by RSERVE_SCHEME_COLOCATED */
+  int32_t encoders;            /* encoder workers; 0: 1, or with RSERVE_SCHEME_ADAPTIVE as
+                                  measured when it is made; ignored by RSERVE_SCHEME_COLOCATED */
   int64_t encode_batch_tokens; /* C, picture tokens an encode batch at least; 0: 1024 */
-  int64_t token_budget;        /* B, tokens of a micro-batch at most; 0: 2048 */
+  int64_t token_budget;        /* B, tokens of a micro-batch at most; 0: 2048, ADAPTIVE: 4096 */
   uint32_t flags;              /* RSERVE_ENGINE_F_* */
   rserve_gate_t gate;          /* DEFAULT: the scheme's; so the next two */
   rserve_sharing_t sharing;
   rserve_trigger_t trigger;
   int64_t encode_flush_ns;   /* a batch below C waits at most so long for the request's next
                                 picture to be prepared; 0: no limit; 1: not at all */
-  int32_t max_micro_batches; /* in the pipeline; 0: as many as the stages take */
+  int32_t max_micro_batches; /* in the pipeline; 0: as many as the stages take, ADAPTIVE: twice */
   int32_t media_threads;     /* decode and resize pictures; 0: 1 */
 
   int32_t threads;             /* of all workers together; 0: the cores this process may use */
@@ -304,16 +323,24 @@ typedef struct rserve_engine_config {
   size_t cuda_library_length;
   rserve_device_sharing_t device_sharing;
   int32_t encoder_percent; /* of the multiprocessors, with SHARING_PARTS; 0: 25 */
+
+  rserve_order_t order;
+  int32_t order_stretch;    /* how many times its own work a request may be passed; 0: 8; to 1000 */
+  int64_t order_guard_ns;   /* but by none that came so long after it; 0: 30 s, ADAPTIVE: 60 s */
+  int64_t slo_ns;           /* of the TTFT; RSERVE_ORDER_FEASIBLE_FIRST needs it */
+  int64_t min_token_budget; /* square_root_budget: B at least; 0: 256 */
+  rserve_choice_t square_root_budget;    /* B follows the load, up to token_budget */
+  rserve_choice_t adaptive_encode_batch; /* C follows the load; by default not if it is given */
 } rserve_engine_config;
 
 #define RSERVE_ENGINE_CONFIG_INIT                                                                 \
   {                                                                                               \
     sizeof(rserve_engine_config), RSERVE_SCHEME_RSERVE, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
         0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, \
-        NULL, 0, NULL, 0, 0, 0                                                                    \
+        NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                               \
   }
 
-/** The number of a scheme's name ("rserve", "rserve_intra", "epd", "colocated").
+/** The number of a scheme's name ("rserve", "rserve_intra", "epd", "colocated", "adaptive").
  *  @param name    Borrowed for the call.
  *  @param scheme  Out.
  *  INVALID_ARGUMENT names the choices. [any-thread] @since 0.1 */
@@ -443,7 +470,7 @@ typedef struct rserve_request {
   float temperature;  /* 0: the most probable token, ties to the lowest id */
   float top_p;        /* (0, 1]; 0: 1 */
   uint32_t reserved;
-  uint64_t seed; /* of sampling; the same request and seed give the same token */
+  uint64_t seed;          /* of sampling; the same request and seed give the same token */
   const char *cache_salt; /* requests share cached embeddings with those of the same salt only: a
                              tenant's name, for example; copied; NULL: the empty one */
   size_t cache_salt_length;

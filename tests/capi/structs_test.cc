@@ -67,6 +67,13 @@ TEST_CASE("a config of the first version is taken, whatever lies behind it") {
   CHECK(Create(&config).code == RSERVE_STATUS_OK);
 }
 
+TEST_CASE("a config without the order's fields has the scheme's") {
+  rserve_engine_config config = TinyConfig();
+  config.struct_size = offsetof(rserve_engine_config, order);
+  config.order = 99;
+  CHECK(Create(&config).code == RSERVE_STATUS_OK);
+}
+
 TEST_CASE("a longer config is taken when the rest is zero and refused by its byte otherwise") {
   for (const size_t extra : {size_t{1}, size_t{8}, size_t{100}}) {
     CAPTURE(extra);
@@ -293,7 +300,7 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
   }
 
   const std::pair<const char*, void (*)(rserve_engine_config*)> configs[] = {
-      {"scheme", [](rserve_engine_config* c) { c->scheme = 4; }},
+      {"scheme", [](rserve_engine_config* c) { c->scheme = 5; }},
       {"scheme", [](rserve_engine_config* c) { c->scheme = -1; }},
       {"gate", [](rserve_engine_config* c) { c->gate = 3; }},
       {"sharing", [](rserve_engine_config* c) { c->sharing = -1; }},
@@ -302,6 +309,14 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       {"model_path", [](rserve_engine_config* c) { c->model_path = nullptr; }},
       {"stages", [](rserve_engine_config* c) { c->stages = -1; }},
       {"encoders", [](rserve_engine_config* c) { c->encoders = 1000; }},
+      {"encoders", [](rserve_engine_config* c) { c->encoders = RSERVE_ENCODERS_SHARED; }},
+      {"order", [](rserve_engine_config* c) { c->order = 4; }},
+      {"order_stretch", [](rserve_engine_config* c) { c->order_stretch = -1; }},
+      {"order_guard_ns", [](rserve_engine_config* c) { c->order_guard_ns = -1; }},
+      {"slo_ns", [](rserve_engine_config* c) { c->order = RSERVE_ORDER_FEASIBLE_FIRST; }},
+      {"min_token_budget", [](rserve_engine_config* c) { c->min_token_budget = -1; }},
+      {"square_root_budget", [](rserve_engine_config* c) { c->square_root_budget = 3; }},
+      {"adaptive_encode_batch", [](rserve_engine_config* c) { c->adaptive_encode_batch = -1; }},
       {"queue_requests", [](rserve_engine_config* c) { c->queue_requests = -1; }},
       {"embedding_cache_bytes", [](rserve_engine_config* c) { c->embedding_cache_bytes = -1; }},
       {"stage_layers", [](rserve_engine_config* c) { c->num_stage_layers = 1; }},
@@ -346,6 +361,26 @@ TEST_CASE("ranks of a stage are asked for by number") {
   CHECK(Create(&config).code == RSERVE_STATUS_OK);
   config.tensor_parallel = 3;
   CHECK(Create(&config).Mentions("tensor_parallel"));
+}
+
+TEST_CASE("an adaptive engine shares its cores when told, and takes every choice") {
+  rserve_engine_config config = TinyConfig();
+  config.scheme = RSERVE_SCHEME_ADAPTIVE;
+  config.encoders = RSERVE_ENCODERS_SHARED;
+  config.order = RSERVE_ORDER_FEASIBLE_FIRST;
+  config.slo_ns = 1000000000;
+  config.order_stretch = 3;
+  config.order_guard_ns = 1;
+  config.min_token_budget = 16;
+  config.square_root_budget = RSERVE_CHOICE_YES;
+  config.adaptive_encode_batch = RSERVE_CHOICE_NO;
+  const EnginePtr engine = MustCreate(config);
+  rserve_model_info info = RSERVE_MODEL_INFO_INIT;
+  CHECK(rserve_engine_get_model_info(engine.get(), &info, nullptr) == RSERVE_STATUS_OK);
+  CHECK(info.num_workers == 1);
+  uint64_t id = 0;
+  const std::vector<rserve_part> parts = {TextPart("a")};
+  CHECK(Submit(engine.get(), RequestOf(parts), &id).code == RSERVE_STATUS_OK);
 }
 
 TEST_CASE("lists of layers, threads and cores reach the workers") {

@@ -84,6 +84,26 @@ TEST_CASE("logits have the same bits under every scheme, C, B, PP, E and company
   }
 }
 
+TEST_CASE("logits have the same bits when order, B, C and placement follow measured rates") {
+  for (const int32_t encoders : {kSharedEncoder, 0, 1, 2}) {
+    for (const int32_t stages : {1, 2, 3}) {
+      for (const Order order : {Order::kShortestFirst, Order::kFeasibleFirst}) {
+        ModelEngineOptions options = TinyOptions();
+        options.scheme = Scheme::kAdaptive;
+        options.threads = 2;
+        options.order = order;
+        options.slo_ns = 1'000'000;
+        options.token_budget = 64;
+        options.min_token_budget = 3;
+        options.stages = stages;
+        options.encoders = encoders;
+        CAPTURE(encoders, stages, static_cast<int>(order));
+        CheckAgainstReference(options, /*together=*/true);
+      }
+    }
+  }
+}
+
 TEST_CASE("logits have the same bits with other cuts, threads, triggers and pipelines") {
   ModelEngineOptions options = TinyOptions();
   options.token_budget = 5;
@@ -108,6 +128,14 @@ TEST_CASE("logits have the same bits with other cuts, threads, triggers and pipe
     options.gate = Gate::kStreaming;
     options.trigger = EncodeTrigger::kOnChunk;
     options.stages = 2;
+  }
+  SECTION("a thin stage on the encoder's worker, stage first") {
+    options.scheme = Scheme::kAdaptive;
+    options.encoders = kSharedEncoder;
+    options.stages = 2;
+    options.stage_layers = {1, 4};
+    options.order_stretch = 1000;
+    options.embedding_bytes = 40 * kTinyRowBytes;
   }
   SECTION("small blocks and hardly any budget") {
     options.kv_block_tokens = 1;

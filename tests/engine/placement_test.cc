@@ -1,9 +1,13 @@
 #include "src/runtime/model/placement.h"
 
 #include <cstdint>
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "src/runtime/model/placement_choice.h"
+#include "tests/engine/harness.h"
 #include "tests/support/catch.h"
 
 namespace rserve::runtime {
@@ -74,6 +78,78 @@ TEST_CASE("a shared worker has all cores") {
   CHECK(workers[0].threads == 3);
   CHECK(workers[0].spec.encoder);
   CHECK(workers[0].num_layers == 8);
+}
+
+TEST_CASE("an adaptive engine may share stage 0's worker, which then has the first cores") {
+  ModelEngineOptions options;
+  options.scheme = Scheme::kAdaptive;
+  options.encoders = kSharedEncoder;
+  options.stages = 2;
+  options.stage_layers = {1, 7};
+  const auto workers = Place(options, {0, 1, 2});
+  REQUIRE(workers.size() == 2);
+  CHECK(workers[0].spec.encoder);
+  CHECK(workers[0].spec.first == Role::kStage);
+  CHECK(workers[0].num_layers == 1);
+  CHECK(workers[0].threads == 2);
+  CHECK_FALSE(workers[1].spec.encoder);
+}
+
+TEST_CASE("sharing is chosen where it can lose less") {
+  CHECK(SharingLosesLess({0.5, 0.5}));  // cores scale: it never loses
+  CHECK(SharingLosesLess({0.7, 0.7}));  // 1.4 at worst against 1.43
+  CHECK_FALSE(SharingLosesLess({0.75, 0.75}));
+  CHECK_FALSE(SharingLosesLess({1, 1}));  // more cores do not help
+  CHECK(SharingLosesLess({0.9, 0.55}));   // splitting would double nearly all of the prefill
+}
+
+TEST_CASE("what the options say needs no measuring") {
+  ModelEngineOptions options;
+  CHECK(EncodersWithoutMeasuring(options, {0, 1}) == 0);
+  options.scheme = Scheme::kAdaptive;
+  CHECK(EncodersWithoutMeasuring(options, {0, 1}) == std::nullopt);
+  CHECK(EncodersWithoutMeasuring(options, {0}) == kSharedEncoder);
+  options.threads = 1;
+  CHECK(EncodersWithoutMeasuring(options, {0, 1}) == kSharedEncoder);
+  options.threads = 0;
+  options.worker_threads = {2};
+  CHECK(EncodersWithoutMeasuring(options, {0, 1}) == kSharedEncoder);
+  options.worker_threads = {1, 1};
+  CHECK(EncodersWithoutMeasuring(options, {0, 1}) == 1);
+  options.worker_threads.clear();
+  options.stages = 2;
+  CHECK(EncodersWithoutMeasuring(options, {0, 1}) == 1);
+  options.encoders = 3;
+  CHECK(EncodersWithoutMeasuring(options, {0, 1}) == 3);
+}
+
+TEST_CASE("an adaptive engine has its policy and measures where the encoder goes") {
+  ModelEngineOptions options = testing::TinyOptions();
+  options.scheme = Scheme::kAdaptive;
+  options.threads = 2;
+  std::string log;
+  options.log = [&](int32_t, const std::string& text) { log += text + "\n"; };
+  options.order_stretch = 12;
+  options.order_guard_ns = 400'000'000'000;
+  const auto engine = testing::MustCreate(options);
+  CHECK(log.find("of the time on half of them") != std::string::npos);
+  const OrchestratorConfig& core = engine->info().core;
+  CHECK(core.policy.order == Order::kShortestFirst);
+  CHECK(core.policy.order_stretch == 12);
+  CHECK(core.policy.order_guard_ns == 400'000'000'000);
+  CHECK(core.policy.square_root_budget);
+  CHECK(core.policy.adaptive_encode_batch);
+  CHECK(core.policy.encode_across_requests);
+  CHECK(core.max_micro_batches == 2);
+  CHECK(engine->info().workers.size() <= 2);
+
+  options.encode_batch_tokens = 64;  // a C that is given stays
+  options.square_root_budget = false;
+  options.encoders = 1;
+  const auto fixed = testing::MustCreate(options);
+  CHECK_FALSE(fixed->info().core.policy.adaptive_encode_batch);
+  CHECK_FALSE(fixed->info().core.policy.square_root_budget);
+  CHECK(fixed->info().topology == "TP1+E1");
 }
 
 TEST_CASE("threads, pinning and lists of cores are as told") {

@@ -347,7 +347,7 @@ TEST_CASE("requests that end early leave the others' bits alone and give everyth
   options.encode_batch_tokens = 8;
   options.stages = 3;
   options.encoders = 2;
-  options.scheme = GENERATE(Scheme::kRserve, Scheme::kEpd, Scheme::kColocated);
+  options.scheme = GENERATE(Scheme::kRserve, Scheme::kEpd, Scheme::kColocated, Scheme::kAdaptive);
   const auto engine = MustCreate(options);
   std::vector<std::unique_ptr<OwnedRequest>> requests;
   for (uint64_t i = 0; i < 8; ++i) requests.push_back(MakeRequest("tpxptx", 40 + i));
@@ -510,7 +510,11 @@ TEST_CASE("an option out of range is refused by its name") {
   const std::pair<const char*, std::function<void(ModelEngineOptions*)>> wrong[] = {
       {"stages", [](ModelEngineOptions* o) { o->stages = 0; }},
       {"stages", [](ModelEngineOptions* o) { o->stages = kTinyLayers + 1; }},
-      {"encoders", [](ModelEngineOptions* o) { o->encoders = 0; }},
+      {"encoders", [](ModelEngineOptions* o) { o->encoders = -1; }},
+      {"order_stretch", [](ModelEngineOptions* o) { o->order_stretch = 1001; }},
+      {"order_guard_ns", [](ModelEngineOptions* o) { o->order_guard_ns = -1; }},
+      {"slo_ns", [](ModelEngineOptions* o) { o->order = Order::kFeasibleFirst; }},
+      {"min_token_budget", [](ModelEngineOptions* o) { o->min_token_budget = -1; }},
       {"stage_layers", [](ModelEngineOptions* o) { o->stage_layers = {1}; }},
       {"media_threads", [](ModelEngineOptions* o) { o->media_threads = 0; }},
       {"token_budget", [](ModelEngineOptions* o) { o->token_budget = -1; }},

@@ -41,7 +41,7 @@ struct EvalFlags {
   std::string model;
   std::string prompts;
   int64_t limit = 0;
-  std::vector<std::string> schemes = {"rserve", "epd", "colocated", "rserve_intra"};
+  std::vector<std::string> schemes = {"rserve", "epd", "colocated", "rserve_intra", "adaptive"};
   std::vector<std::string> topologies = {"TP1+E1", "PP3+E1"};
   std::vector<std::string> encode_batches = {"32"};
   std::vector<std::string> token_budgets = {"256"};
@@ -89,6 +89,7 @@ absl::StatusOr<std::vector<EngineCase>> Cases(const EvalFlags& flags) {
           const absl::StatusOr<int64_t> budget = ParseTokenBudget(budget_text);
           if (!budget.ok()) return budget.status();
           cases.push_back({*scheme, *topology, *batch, *budget});
+          cases.back().encode_batch_chosen = true;
           const auto options = MakeEngineOptions(flags.model, cases.back(), flags.engine);
           if (!options.ok()) return options.status();
         }

@@ -15,6 +15,28 @@ namespace {
 
 constexpr int64_t kMaxWorkers = 1024;
 
+absl::Status ParseOrder(absl::string_view text, std::optional<Order>* order) {
+  if (text == "arrival") {
+    *order = Order::kArrival;
+  } else if (text == "shortest-first") {
+    *order = Order::kShortestFirst;
+  } else if (text == "feasible-first") {
+    *order = Order::kFeasibleFirst;
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "order '", text, "' is unknown; known are arrival, shortest-first, feasible-first"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseOnOff(absl::string_view text, std::optional<bool>* value) {
+  if (text != "on" && text != "off") {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is neither on nor off"));
+  }
+  *value = text == "on";
+  return absl::OkStatus();
+}
+
 bool ParseCount(absl::string_view text, int64_t* count) {
   return absl::SimpleAtoi(text, count) && *count >= 1 && *count <= kMaxWorkers;
 }
@@ -53,6 +75,7 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view text) {
   topology.stages = static_cast<int32_t>(stage_count);
   topology.encoders = static_cast<int32_t>(encoder_count);
   topology.name = std::string(text);
+  topology.chosen = true;
   return topology;
 }
 
@@ -81,31 +104,41 @@ absl::StatusOr<int64_t> ParseTokenBudget(absl::string_view text) {
   return tokens;
 }
 
+std::string EngineCase::EncodeBatchText() const {
+  if (scheme == Scheme::kAdaptive && !encode_batch_chosen) return "auto";
+  return EncodeBatchName(encode_batch);
+}
+
 std::string EngineCase::ToString() const {
-  return absl::StrCat(SchemeText(scheme), " ", topology.name, " C=", EncodeBatchName(encode_batch),
+  return absl::StrCat(SchemeText(scheme), " ", topology.name, " C=", EncodeBatchText(),
                       " B=", token_budget);
 }
 
 void AddCaseFlags(OptionTable* table, EngineCase* engine_case) {
   table->Section("Scheme");
   table->Custom("scheme", "NAME", SchemeText(engine_case->scheme),
-                "rserve, rserve_intra, epd or colocated", [engine_case](absl::string_view text) {
+                "rserve, rserve_intra, epd, colocated or adaptive",
+                [engine_case](absl::string_view text) {
                   const auto scheme = ParseScheme(std::string(text));
                   if (scheme.ok()) engine_case->scheme = *scheme;
                   return scheme.status();
                 });
-  table->Custom("topology", "NAME", engine_case->topology.name,
-                "ranks of a stage, stages and encoder workers: TP1+E1, PP3+E1, TP2xPP2+E1",
-                [engine_case](absl::string_view text) {
-                  auto topology = ParseTopology(text);
-                  if (topology.ok()) engine_case->topology = *std::move(topology);
-                  return topology.status();
-                });
+  table->Custom(
+      "topology", "NAME", engine_case->topology.name,
+      "ranks of a stage, stages and encoder workers: TP1+E1, PP3+E1, TP2xPP2+E1; without +E\n"
+      "(colocated, adaptive) stage 0's worker encodes; by default adaptive measures which is "
+      "better",
+      [engine_case](absl::string_view text) {
+        auto topology = ParseTopology(text);
+        if (topology.ok()) engine_case->topology = *std::move(topology);
+        return topology.status();
+      });
   table->Custom("encode-batch", "C", EncodeBatchName(engine_case->encode_batch),
                 "pictures are encoded in batches of at least C tokens; all: a request at once",
                 [engine_case](absl::string_view text) {
                   const auto tokens = ParseEncodeBatch(text);
                   if (tokens.ok()) engine_case->encode_batch = *tokens;
+                  engine_case->encode_batch_chosen = true;
                   return tokens.status();
                 });
   table->Int("token-budget", "B", 1, INT64_MAX, &engine_case->token_budget,
@@ -167,6 +200,22 @@ void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
                 });
   table->Int("encoder-percent", "N", 0, 99, &flags->encoder_percent,
              "of the GPU's multiprocessors, with parts; 0: 25");
+  table->Section("Order and what follows the load (default: the scheme's)");
+  table->Custom("order", "NAME", "",
+                "arrival, shortest-first, or feasible-first: those that can still meet --order-slo",
+                [flags](absl::string_view text) { return ParseOrder(text, &flags->order); });
+  table->Int("order-stretch", "N", 0, 1000, &flags->order_stretch,
+             "how many times its own work a request may be passed; 0: 8");
+  table->Real("order-guard", "SECONDS", 0, 1e6, &flags->order_guard_s,
+              "but by none that came so long after it; 0: the scheme's");
+  table->Real("order-slo", "SECONDS", 0, 1e6, &flags->order_slo_s,
+              "feasible-first: the time to first token that counts");
+  table->Custom(
+      "square-root-budget", "on|off", "", "B follows the load, up to --token-budget",
+      [flags](absl::string_view text) { return ParseOnOff(text, &flags->square_root_budget); });
+  table->Custom(
+      "adaptive-encode-batch", "on|off", "", "C follows the load",
+      [flags](absl::string_view text) { return ParseOnOff(text, &flags->adaptive_encode_batch); });
   table->Section("Budgets (0: a default that fits the model)");
   table->Int("kv-tokens", "N", 0, int64_t{1} << 40, &flags->kv_tokens, "tokens in the KV cache");
   table->Bytes("embedding-bytes", &flags->embedding_bytes,
@@ -186,7 +235,8 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   ModelEngineOptions options;
   options.model_path = model;
   options.scheme = engine_case.scheme;
-  if (engine_case.scheme != Scheme::kColocated && engine_case.topology.encoders == 0) {
+  const bool adaptive = engine_case.scheme == Scheme::kAdaptive;
+  if (engine_case.scheme != Scheme::kColocated && !adaptive && engine_case.topology.encoders == 0) {
     return absl::InvalidArgumentError(absl::StrCat("scheme ", SchemeText(engine_case.scheme),
                                                    " needs an encoder worker; use --topology ",
                                                    engine_case.topology.name, "+E1"));
@@ -195,6 +245,11 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.stages = engine_case.topology.stages;
   options.encoders = std::max(engine_case.topology.encoders, 1);
   options.encode_batch_tokens = engine_case.encode_batch;
+  if (adaptive) {
+    if (engine_case.topology.encoders == 0) options.encoders = kSharedEncoder;
+    if (!engine_case.topology.chosen) options.encoders = 0;
+    if (!engine_case.encode_batch_chosen) options.encode_batch_tokens = 0;
+  }
   options.token_budget = engine_case.token_budget;
   for (const std::string& layers : flags.stage_layers) {
     int32_t count = 0;
@@ -212,6 +267,12 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
     options.encode_flush_ns = static_cast<TimeNs>(flags.encode_flush_ms * 1e6);
   }
   options.one_chunk_in_flight = flags.one_chunk_in_flight;
+  options.order = flags.order;
+  options.order_stretch = flags.order_stretch;
+  options.order_guard_ns = static_cast<TimeNs>(flags.order_guard_s * 1e9);
+  options.slo_ns = static_cast<TimeNs>(flags.order_slo_s * 1e9);
+  options.square_root_budget = flags.square_root_budget;
+  options.adaptive_encode_batch = flags.adaptive_encode_batch;
   options.kv_tokens = flags.kv_tokens;
   options.embedding_bytes = flags.embedding_bytes;
   options.pixel_bytes = flags.pixel_bytes;

@@ -4,6 +4,7 @@
 #define RSERVE_TOOLS_RSERVE_ENGINE_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Topology {
   int32_t stages = 1;
   int32_t encoders = 1;
   std::string name = "TP1+E1";
+  bool chosen =
+      false;  // by the user: scheme adaptive then does not choose whether cores are shared
 };
 
 // INVALID_ARGUMENT for anything else.
@@ -43,6 +46,12 @@ struct EngineFlags {
   bool encode_across_requests = false;
   double encode_flush_ms = -1;  // below 0: no limit
   bool one_chunk_in_flight = false;
+  std::optional<Order> order;
+  int64_t order_stretch = 0;
+  double order_guard_s = 0;
+  double order_slo_s = 0;
+  std::optional<bool> square_root_budget;
+  std::optional<bool> adaptive_encode_batch;
   int64_t kv_tokens = 0;
   int64_t embedding_bytes = 0;
   int64_t pixel_bytes = 0;
@@ -65,9 +74,11 @@ absl::StatusOr<Weights> ParseWeights(absl::string_view text);
 struct EngineCase {
   Scheme scheme = Scheme::kRserve;
   Topology topology;
-  int64_t encode_batch = 1024;  // C
-  int64_t token_budget = 2048;  // B
+  int64_t encode_batch = 1024;       // C
+  int64_t token_budget = 2048;       // B
+  bool encode_batch_chosen = false;  // by the user: scheme adaptive then keeps it
   std::string ToString() const;
+  std::string EncodeBatchText() const;  // C, or "auto" where it follows the load
 };
 
 // Options of the single-case commands: --scheme, --topology, --encode-batch, --token-budget.

@@ -59,6 +59,13 @@ class EngineConfig(ctypes.Structure):
         ("cuda_library_length", c_size_t),
         ("device_sharing", c_int32),
         ("encoder_percent", c_int32),
+        ("order", c_int32),
+        ("order_stretch", c_int32),
+        ("order_guard_ns", c_int64),
+        ("slo_ns", c_int64),
+        ("min_token_budget", c_int64),
+        ("square_root_budget", c_int32),
+        ("adaptive_encode_batch", c_int32),
     ]
 
 

@@ -71,18 +71,30 @@ struct ModelEngineOptions {
   std::optional<Sharing> sharing;
   std::optional<EncodeTrigger> trigger;
   int64_t encode_batch_tokens = 0;  // C; 0: 1024; kEncodeAll: all of a request at once
-  int64_t token_budget = 0;         // B; 0: 2048
-  bool encode_across_requests = false;
+  int64_t token_budget = 0;         // B, or the most it may grow to; 0: 2048, kAdaptive: 4096
+  bool encode_across_requests = false;  // kAdaptive: always
   // A batch below C waits at most so long for the next picture of its request to be prepared; 0:
   // not at all.
   TimeNs encode_flush_ns = kNever;
   bool one_chunk_in_flight = false;  // vanilla PP instead of chunked PP
-  int32_t max_micro_batches = 0;     // 0: as many as the stages take
+  int32_t max_micro_batches = 0;     // 0: as many as the stages take, kAdaptive: twice as many
   int32_t max_encode_attempts = 1;
 
+  // Order, and what follows measured rates: fields of Policy. 0 and nothing: the scheme's.
+  std::optional<Order> order;
+  int64_t order_stretch = 0;
+  TimeNs order_guard_ns = 0;
+  TimeNs slo_ns = 0;
+  int64_t min_token_budget = 0;
+  std::optional<bool> square_root_budget;
+  std::optional<bool> adaptive_encode_batch;  // nothing: not when encode_batch_tokens is given
+
   // Placement. Workers are numbered as SchemePlacement does: stages first, then encoders.
-  int32_t stages = 1;                 // PP
-  int32_t encoders = 1;               // E; ignored by Scheme::kColocated
+  int32_t stages = 1;  // PP
+  // E; ignored by kColocated. 0: 1. kAdaptive also takes kSharedEncoder, and with 0 and one stage
+  // measures, once the weights are there, what splitting the cores between the two does against
+  // both using all of them, and takes what can lose less (src/runtime/model/placement_choice.h).
+  int32_t encoders = 0;
   std::vector<int32_t> stage_layers;  // layers a stage, all at least 1; empty: even, the first
                                       // stages one more
 

@@ -4,9 +4,9 @@ namespace rserve::runtime {
 
 absl::StatusOr<std::unique_ptr<BackendSet>> LoadBackend(const model::ModelFolder& folder,
                                                         const ModelEngineOptions& options,
-                                                        const EngineConfig& config) {
-  if (options.backend == Backend::kCuda) return LoadCudaBackend(folder, options, config);
-  return LoadCpuBackend(folder, config, options.load_progress);
+                                                        EngineConfig* config) {
+  if (options.backend == Backend::kCuda) return LoadCudaBackend(folder, options, *config);
+  return LoadCpuBackend(folder, options, config);
 }
 
 }  // namespace rserve::runtime

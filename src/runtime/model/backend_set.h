@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -27,19 +26,17 @@ class BackendSet {
   virtual absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeStage(size_t worker) = 0;
 };
 
-// Weights read and all weights; may be empty.
-using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
-
-// Reads the weights for the workers of `config`. Errors as the backend's Load; UNAVAILABLE with the
-// reason when the backend is not there. The folder may be closed afterwards.
+// Reads the weights for the workers of `config`. With measure_encoders the placement is chosen once
+// the weights are there, and `config` is made anew for it. Errors as the backend's Load;
+// UNAVAILABLE with the reason when the backend is not there. The folder may be closed afterwards.
 absl::StatusOr<std::unique_ptr<BackendSet>> LoadBackend(const model::ModelFolder& folder,
                                                         const ModelEngineOptions& options,
-                                                        const EngineConfig& config);
+                                                        EngineConfig* config);
 
 // One backend each.
 absl::StatusOr<std::unique_ptr<BackendSet>> LoadCpuBackend(const model::ModelFolder& folder,
-                                                           const EngineConfig& config,
-                                                           const LoadProgress& progress);
+                                                           const ModelEngineOptions& options,
+                                                           EngineConfig* config);
 absl::StatusOr<std::unique_ptr<BackendSet>> LoadCudaBackend(const model::ModelFolder& folder,
                                                             const ModelEngineOptions& options,
                                                             const EngineConfig& config);

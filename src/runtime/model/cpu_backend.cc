@@ -2,6 +2,7 @@
 // of its own for each worker.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "src/backend/plan/parallel_stage.h"
 #include "src/runtime/model/backend_set.h"
 #include "src/runtime/model/placement.h"
+#include "src/runtime/model/placement_choice.h"
 
 namespace rserve::runtime {
 
@@ -72,27 +74,39 @@ class CpuBackend final : public BackendSet {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BackendSet>> LoadCpuBackend(const model::ModelFolder& folder,
-                                                           const EngineConfig& config,
-                                                           const LoadProgress& progress) {
-  cpu::ThreadPool pool(static_cast<int32_t>(UsableCores().size()), {});
+                                                           const ModelEngineOptions& options,
+                                                           EngineConfig* config) {
+  const std::vector<int> usable = UsableCores();
+  cpu::ThreadPool pool(static_cast<int32_t>(usable.size()), {});
   std::vector<std::shared_ptr<const cpu::CpuModel>> ranks;
-  for (int32_t rank = 0; rank < config.tensor_parallel; ++rank) {
-    cpu::LoadOptions options;
-    options.pool = &pool;
-    options.rank = rank;
-    options.ranks = config.tensor_parallel;
-    options.weights = config.weights == Weights::kInt8 ? cpu::WeightFormat::kInt8
-                                                       : cpu::WeightFormat::kStored;
+  for (int32_t rank = 0; rank < config->tensor_parallel; ++rank) {
+    cpu::LoadOptions load;
+    load.pool = &pool;
+    load.rank = rank;
+    load.ranks = config->tensor_parallel;
+    load.weights =
+        config->weights == Weights::kInt8 ? cpu::WeightFormat::kInt8 : cpu::WeightFormat::kStored;
     if (rank > 0) {
-      options.shared = ranks[0];
+      load.shared = ranks[0];
     } else {
-      options.progress = progress;
+      load.progress = options.load_progress;
     }
-    auto model = cpu::CpuModel::Load(folder.config, *folder.checkpoint, options);
+    auto model = cpu::CpuModel::Load(folder.config, *folder.checkpoint, load);
     if (!model.ok()) return model.status();
     ranks.push_back(*std::move(model));
   }
-  return std::make_unique<CpuBackend>(config, std::move(ranks));
+  if (config->measure_encoders) {
+    std::string reason;
+    auto encoders = MeasureEncoders(options, ranks[0], usable, &reason);
+    if (!encoders.ok()) return encoders.status();
+    ModelEngineOptions placed = options;
+    placed.encoders = *encoders;
+    auto made = MakeEngineConfig(placed, folder.config, folder.processor);
+    if (!made.ok()) return made.status();
+    *config = *std::move(made);
+    if (options.log) options.log(kLogInfo, reason);
+  }
+  return std::make_unique<CpuBackend>(*config, std::move(ranks));
 }
 
 }  // namespace rserve::runtime

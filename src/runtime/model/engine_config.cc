@@ -46,7 +46,16 @@ Policy MakePolicy(const ModelEngineOptions& options) {
   policy.trigger = options.trigger.value_or(policy.trigger);
   policy.encode_batch_tokens = OrDefault(options.encode_batch_tokens, policy.encode_batch_tokens);
   policy.token_budget = OrDefault(options.token_budget, policy.token_budget);
-  policy.encode_across_requests = options.encode_across_requests;
+  policy.encode_across_requests |= options.encode_across_requests;
+  policy.order = options.order.value_or(policy.order);
+  policy.order_stretch = OrDefault(options.order_stretch, policy.order_stretch);
+  policy.order_guard_ns = OrDefault(options.order_guard_ns, policy.order_guard_ns);
+  policy.hopeless_guard_ns = std::max(policy.hopeless_guard_ns, policy.order_guard_ns);
+  policy.slo_ns = options.slo_ns;
+  policy.min_token_budget = OrDefault(options.min_token_budget, policy.min_token_budget);
+  policy.square_root_budget = options.square_root_budget.value_or(policy.square_root_budget);
+  policy.adaptive_encode_batch = options.adaptive_encode_batch.value_or(
+      policy.adaptive_encode_batch && options.encode_batch_tokens == 0);
   policy.encode_flush_ns = options.encode_flush_ns;
   policy.one_chunk_in_flight = options.one_chunk_in_flight;
   return policy;
@@ -97,10 +106,14 @@ absl::Status CheckOptions(const ModelEngineOptions& options) {
     int64_t max;
   };
   const Range ranges[] = {
-      {"scheme", static_cast<int64_t>(options.scheme), 0, static_cast<int64_t>(Scheme::kColocated)},
+      {"scheme", static_cast<int64_t>(options.scheme), 0, static_cast<int64_t>(Scheme::kAdaptive)},
       {"encode_batch_tokens", options.encode_batch_tokens, 0, INT64_MAX},
       {"token_budget", options.token_budget, 0, INT64_MAX},
       {"encode_flush_ns", options.encode_flush_ns, 0, INT64_MAX},
+      {"order_stretch", options.order_stretch, 0, 1000},
+      {"order_guard_ns", options.order_guard_ns, 0, INT64_MAX},
+      {"slo_ns", options.slo_ns, 0, INT64_MAX},
+      {"min_token_budget", options.min_token_budget, 0, INT64_MAX},
       {"max_micro_batches", options.max_micro_batches, 0, 4096},
       {"max_encode_attempts", options.max_encode_attempts, 1, 1000},
       {"media_threads", options.media_threads, 1, kMaxMediaThreads},
@@ -159,6 +172,9 @@ absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
   core.policy = MakePolicy(options);
   core.prepare_lanes = options.media_threads;
   core.max_micro_batches = options.max_micro_batches;
+  if (core.max_micro_batches == 0 && options.scheme == Scheme::kAdaptive) {
+    core.max_micro_batches = AdaptiveMicroBatches(core.workers);
+  }
   core.max_encode_attempts = options.max_encode_attempts;
 
   // The largest picture that the resize rule yields.

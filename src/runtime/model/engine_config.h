@@ -29,6 +29,7 @@ struct EngineConfig {
   int64_t kv_bytes_per_token = 0;
   int32_t tensor_parallel = 1;
   Weights weights = Weights::kStored;
+  bool measure_encoders = false;  // an adaptive engine whose placement waits for the weights
 };
 
 // Places workers on the process's cores and turns sizes into budgets. Errors as CheckOptions and

@@ -6,7 +6,7 @@
 namespace rserve::runtime {
 
 absl::StatusOr<LoadedModel> LoadModel(model::ModelFolder folder, const ModelEngineOptions& options,
-                                      const EngineConfig& config) {
+                                      EngineConfig* config) {
   const auto begin = std::chrono::steady_clock::now();
   auto backend = LoadBackend(folder, options, config);
   if (!backend.ok()) return backend.status();

@@ -28,9 +28,9 @@ struct LoadedModel {
   int64_t load_ns = 0;
 };
 
-// Reads the folder's weights and closes its files. Errors as LoadBackend.
+// Reads the folder's weights and closes its files; `config` as LoadBackend. Errors as LoadBackend.
 absl::StatusOr<LoadedModel> LoadModel(model::ModelFolder folder, const ModelEngineOptions& options,
-                                      const EngineConfig& config);
+                                      EngineConfig* config);
 
 }  // namespace rserve::runtime
 

@@ -1,6 +1,7 @@
 #include "rserve/cc/model_engine.h"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "src/runtime/model/engine_config.h"
 #include "src/runtime/model/loaded_model.h"
 #include "src/runtime/model/model_executor.h"
+#include "src/runtime/model/placement.h"
+#include "src/runtime/model/placement_choice.h"
 #include "src/runtime/model/request_planner.h"
 #include "src/runtime/model/request_state.h"
 
@@ -196,12 +199,19 @@ absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOpti
   if (absl::Status status = runtime::CheckOptions(options); !status.ok()) return status;
   auto folder = model::OpenModelFolder(options.model_path);
   if (!folder.ok()) return folder.status();
+  const std::vector<int> usable = runtime::UsableCores();
+  const std::optional<int32_t> encoders = runtime::EncodersWithoutMeasuring(options, usable);
+  // What is measured needs the weights; until then an option is checked with an encoder of its own.
+  options.encoders = encoders.value_or(1);
   auto config = runtime::MakeEngineConfig(options, folder->config, folder->processor);
   if (!config.ok()) return config.status();
-  auto core = Orchestrator::Create(config->core);
+  config->measure_encoders = !encoders.has_value();
+  auto core = Orchestrator::Create(config->core);  // before the weights: it finds bad options
   if (!core.ok()) return core.status();
-  auto model = runtime::LoadModel(*std::move(folder), options, *config);
+  auto model = runtime::LoadModel(*std::move(folder), options, &*config);
   if (!model.ok()) return model.status();
+  core = Orchestrator::Create(config->core);
+  if (!core.ok()) return core.status();
   auto impl = std::make_unique<Impl>(*std::move(model), *std::move(config));
   impl->core = *std::move(core);
   auto roles = ModelExecutor::MakeRoles(*impl->model.backend, impl->config.workers);

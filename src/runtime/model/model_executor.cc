@@ -17,11 +17,16 @@ absl::Status NoState(RequestId request) {
   return absl::InternalError(absl::StrCat("request ", request, " is not known to the executor"));
 }
 
-// Micro-batches that the stages have in hand, at most.
-int64_t StageDepths(const OrchestratorConfig& core) {
-  int64_t depths = 0;
-  for (const WorkerSpec& worker : core.workers) depths += worker.stage >= 0 ? worker.depth : 0;
-  return depths;
+// Hidden states in memory at once: a micro-batch has one buffer, two while a stage between others
+// reads the one and writes the other; stage 0 and the last have only one of them.
+int64_t MaxHandovers(const OrchestratorConfig& core) {
+  int64_t stages = 0, depths = 0;
+  for (const WorkerSpec& worker : core.workers) {
+    if (worker.stage < 0) continue;
+    ++stages;
+    depths += worker.depth;
+  }
+  return std::max<int64_t>(depths, core.max_micro_batches) + stages;
 }
 
 }  // namespace
@@ -52,7 +57,7 @@ ModelExecutor::ModelExecutor(const LoadedModel& model, std::vector<Roles> roles,
       details_(details),
       pixels_("pixel_bytes", core.budgets.pixel_bytes),
       embeddings_("embedding_bytes", core.budgets.embedding_bytes),
-      handover_(model.config.text.hidden_size, MaxMicroBatchTokens(core), StageDepths(core) + 1) {
+      handover_(model.config.text.hidden_size, MaxMicroBatchTokens(core), MaxHandovers(core)) {
   if (embedding_cache_bytes > 0) {
     cache_ = std::make_unique<EmbeddingCache>(embedding_cache_bytes, model.config.text.hidden_size);
   }

@@ -173,15 +173,17 @@ absl::StatusOr<std::vector<StageLayers>> SplitLayers(const ModelEngineOptions& o
 absl::StatusOr<std::vector<WorkerInfo>> PlaceWorkers(const ModelEngineOptions& options,
                                                      absl::Span<const StageLayers> layers,
                                                      absl::Span<const int> usable) {
-  const bool own_encoder = options.scheme != Scheme::kColocated;
-  if (own_encoder && (options.encoders < 1 || options.encoders > kMaxWorkers)) {
+  const bool shared = options.scheme == Scheme::kAdaptive && options.encoders == kSharedEncoder;
+  const bool own_encoder = options.scheme != Scheme::kColocated && !shared;
+  if (own_encoder && (options.encoders < 0 || options.encoders > kMaxWorkers)) {
     return absl::InvalidArgumentError(
         absl::StrCat("encoders is ", options.encoders, ", must be between 1 and ", kMaxWorkers));
   }
   const int32_t depth = options.backend == Backend::kCuda ? kCudaDepth : 1;
   std::vector<WorkerInfo> workers;
-  for (const WorkerSpec& spec : SchemePlacement(options.scheme, static_cast<int32_t>(layers.size()),
-                                                own_encoder ? options.encoders : 0, depth)) {
+  for (const WorkerSpec& spec :
+       SchemePlacement(options.scheme, static_cast<int32_t>(layers.size()),
+                       own_encoder ? std::max(options.encoders, 1) : 0, depth)) {
     WorkerInfo& worker = workers.emplace_back();
     worker.spec = spec;
     if (spec.stage < 0) continue;

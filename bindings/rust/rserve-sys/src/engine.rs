@@ -24,6 +24,15 @@ c_constants! {
     pub const RSERVE_SCHEME_RSERVE_INTRA: rserve_scheme_t = 1;
     pub const RSERVE_SCHEME_EPD: rserve_scheme_t = 2;
     pub const RSERVE_SCHEME_COLOCATED: rserve_scheme_t = 3;
+    pub const RSERVE_SCHEME_ADAPTIVE: rserve_scheme_t = 4;
+    pub const RSERVE_ORDER_DEFAULT: rserve_order_t = 0;
+    pub const RSERVE_ORDER_ARRIVAL: rserve_order_t = 1;
+    pub const RSERVE_ORDER_SHORTEST_FIRST: rserve_order_t = 2;
+    pub const RSERVE_ORDER_FEASIBLE_FIRST: rserve_order_t = 3;
+    pub const RSERVE_CHOICE_DEFAULT: rserve_choice_t = 0;
+    pub const RSERVE_CHOICE_YES: rserve_choice_t = 1;
+    pub const RSERVE_CHOICE_NO: rserve_choice_t = 2;
+    pub const RSERVE_ENCODERS_SHARED: i32 = -1;
     pub const RSERVE_GATE_DEFAULT: rserve_gate_t = 0;
     pub const RSERVE_GATE_STREAMING: rserve_gate_t = 1;
     pub const RSERVE_GATE_WHOLE_REQUEST: rserve_gate_t = 2;
@@ -168,6 +177,13 @@ c_structs! {
         pub cuda_library_length: usize,
         pub device_sharing: rserve_device_sharing_t,
         pub encoder_percent: i32,
+        pub order: rserve_order_t,
+        pub order_stretch: i32,
+        pub order_guard_ns: i64,
+        pub slo_ns: i64,
+        pub min_token_budget: i64,
+        pub square_root_budget: rserve_choice_t,
+        pub adaptive_encode_batch: rserve_choice_t,
     }
 
     pub struct rserve_frames {

@@ -20,12 +20,14 @@ pub enum Scheme {
     Epd = sys::RSERVE_SCHEME_EPD,
     /// The first stage's cores encode too, then prefill.
     Colocated = sys::RSERVE_SCHEME_COLOCATED,
+    /// As `Rserve`; order, C, B and placement follow measured rates.
+    Adaptive = sys::RSERVE_SCHEME_ADAPTIVE,
 }
 
 impl std::str::FromStr for Scheme {
     type Err = crate::Error;
 
-    /// By its name: "rserve", "rserve_intra", "epd", "colocated".
+    /// By its name: "rserve", "rserve_intra", "epd", "colocated", "adaptive".
     fn from_str(name: &str) -> Result<Scheme> {
         let mut scheme = 0;
         // SAFETY: the name is borrowed for the call, `scheme` is ours.
@@ -36,6 +38,7 @@ impl std::str::FromStr for Scheme {
             sys::RSERVE_SCHEME_RSERVE_INTRA => Scheme::RserveIntra,
             sys::RSERVE_SCHEME_EPD => Scheme::Epd,
             sys::RSERVE_SCHEME_COLOCATED => Scheme::Colocated,
+            sys::RSERVE_SCHEME_ADAPTIVE => Scheme::Adaptive,
             _ => Scheme::Rserve,
         })
     }
@@ -112,6 +115,24 @@ pub enum DeviceSharing {
     /// Each has multiprocessors of its own.
     Parts = sys::RSERVE_DEVICE_SHARING_PARTS,
 }
+
+/// Which request goes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum Order {
+    /// The scheme's.
+    #[default]
+    Default = sys::RSERVE_ORDER_DEFAULT,
+    /// First come, first served.
+    Arrival = sys::RSERVE_ORDER_ARRIVAL,
+    /// The least work left, and those that have waited long.
+    ShortestFirst = sys::RSERVE_ORDER_SHORTEST_FIRST,
+    /// The same among those that can still meet [`Config::slo_ns`].
+    FeasibleFirst = sys::RSERVE_ORDER_FEASIBLE_FIRST,
+}
+
+/// [`Config::encoders`] of [`Scheme::Adaptive`]: the first stage's cores encode too.
+pub const ENCODERS_SHARED: i32 = sys::RSERVE_ENCODERS_SHARED;
 
 /// [`Config::encode_batch_tokens`]: all pictures of a request in one batch.
 pub const ENCODE_ALL: i64 = sys::RSERVE_ENCODE_ALL;
@@ -199,6 +220,20 @@ pub struct Config {
     pub device_sharing: DeviceSharing,
     /// Of the multiprocessors, with [`DeviceSharing::Parts`].
     pub encoder_percent: i32,
+    /// Which request goes first.
+    pub order: Order,
+    /// How many times its own work a request may be passed.
+    pub order_stretch: i32,
+    /// But by none that came so long after it.
+    pub order_guard_ns: i64,
+    /// Of the time to first token; [`Order::FeasibleFirst`] needs it.
+    pub slo_ns: i64,
+    /// B at least, where it follows the load.
+    pub min_token_budget: i64,
+    /// B follows the load, up to `token_budget`; `None`: the scheme's choice.
+    pub square_root_budget: Option<bool>,
+    /// C follows the load; `None`: the scheme's choice, and not if C is given.
+    pub adaptive_encode_batch: Option<bool>,
     /// See [`Config::log`].
     pub log: Option<LogSink>,
     /// See [`Config::load_progress`].
@@ -222,6 +257,14 @@ impl Config {
     pub fn load_progress(mut self, report: impl FnMut(i64, i64) + Send + 'static) -> Config {
         self.load_progress = Some(Box::new(report));
         self
+    }
+
+    pub(crate) fn choice(value: Option<bool>) -> sys::rserve_choice_t {
+        match value {
+            None => sys::RSERVE_CHOICE_DEFAULT,
+            Some(true) => sys::RSERVE_CHOICE_YES,
+            Some(false) => sys::RSERVE_CHOICE_NO,
+        }
     }
 
     pub(crate) fn flags(&self) -> u32 {

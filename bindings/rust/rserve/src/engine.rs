@@ -216,6 +216,13 @@ impl Engine {
             cuda_library_length: library.len(),
             device_sharing: config.device_sharing as i32,
             encoder_percent: config.encoder_percent,
+            order: config.order as i32,
+            order_stretch: config.order_stretch,
+            order_guard_ns: config.order_guard_ns,
+            slo_ns: config.slo_ns,
+            min_token_budget: config.min_token_budget,
+            square_root_budget: Config::choice(config.square_root_budget),
+            adaptive_encode_batch: Config::choice(config.adaptive_encode_batch),
             ..sys::rserve_engine_config::init()
         };
         let mut handle = null_mut();

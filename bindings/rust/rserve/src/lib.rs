@@ -55,7 +55,8 @@ mod wait;
 
 pub use callbacks::{LogLevel, LogRecord, LogSink, ProgressSink};
 pub use config::{
-    Backend, Config, DeviceSharing, Gate, Scheme, Sharing, Trigger, Weights, ENCODE_ALL,
+    Backend, Config, DeviceSharing, Gate, Order, Scheme, Sharing, Trigger, Weights,
+    ENCODERS_SHARED, ENCODE_ALL,
 };
 pub use detail::{Detail, Item};
 pub use engine::{Engine, ModelInfo, Stats};

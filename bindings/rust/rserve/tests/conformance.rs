@@ -256,7 +256,7 @@ fn an_engine_that_is_dropped_in_flight_gives_all_pictures_back() {
 
 #[test]
 fn two_engines_run_at_once() {
-    let threads: Vec<_> = [Scheme::Rserve, Scheme::Colocated]
+    let threads: Vec<_> = [Scheme::Rserve, Scheme::Colocated, Scheme::Adaptive]
         .into_iter()
         .map(|scheme| {
             thread::spawn(move || {
