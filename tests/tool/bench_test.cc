@@ -147,7 +147,8 @@ TEST_CASE("the stand-in runs a set through the engine under every scheme") {
   EngineCase engine_case;
   engine_case.topology = *ParseTopology("PP2+E1");
   for (const Scheme scheme :
-       {Scheme::kRserve, Scheme::kRserveIntra, Scheme::kEpd, Scheme::kColocated}) {
+       {Scheme::kRserve, Scheme::kRserveIntra, Scheme::kEpd, Scheme::kColocated,
+        Scheme::kAdaptive}) {
     engine_case.scheme = scheme;
     CAPTURE(engine_case.ToString());
     const auto pass = RunPass(set, engine_case);

@@ -1,5 +1,6 @@
 // The command from outside: exit codes, files it writes, what it says about bad input.
 
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -129,7 +130,7 @@ TEST_CASE("run answers the same under every scheme, and writes trace, logits and
   const std::string& model = TinyModel();
   const model::TempFolder folder;
   std::set<std::string> logits, embeddings;
-  for (const char* scheme : {"rserve", "rserve_intra", "epd", "colocated"}) {
+  for (const char* scheme : {"rserve", "rserve_intra", "epd", "colocated", "adaptive"}) {
     for (const char* topology : {"TP1+E1", "PP3+E1"}) {
       CAPTURE(scheme, topology);
       const Ran ran = RunTool({"run",
@@ -259,18 +260,63 @@ void CheckBenchJson(const json& report, size_t runs) {
 
 TEST_CASE("bench measures a model under several schemes") {
   const model::TempFolder folder;
-  const Ran ran =
-      RunTool({"bench", TinyModel(), "--requests", "2", "--images", "2", "--image-size", "56x84",
-               "--text-tokens", "8", "--schemes", "rserve,rserve_intra,epd,epd:all,colocated",
-               "--repeat", "2", "--slo", "1000", "--json", folder.File("bench.json")});
+  const Ran ran = RunTool({"bench", TinyModel(), "--requests", "2", "--images", "2", "--image-size",
+                           "56x84", "--text-tokens", "8", "--schemes",
+                           "rserve,rserve_intra,epd,epd:all,colocated,adaptive@TP1,adaptive:1",
+                           "--repeat", "2", "--slo", "1000", "--json", folder.File("bench.json")});
   CAPTURE(ran.out, ran.err);
   REQUIRE(ran.code == 0);
   CHECK(ran.out.find("TTFT rserve C=1024 / bound") != std::string::npos);
   const json report = ParseFile(folder.File("bench.json"));
-  CheckBenchJson(report, 5);
+  CheckBenchJson(report, 7);
   CHECK(report["runs"][0]["passes"].size() == 2);
   CHECK(report["runs"][0].contains("slo_attainment"));
   CHECK(report["runs"][4]["topology"] == "TP1");
+  CHECK(report["runs"][5]["topology"] == "TP1");
+}
+
+TEST_CASE("sim fit predicts what bench measured") {
+  const model::TempFolder folder;
+  const std::string measured = folder.File("bench.json");
+  REQUIRE(RunTool({"bench", TinyModel(), "--requests", "4", "--images", "2", "--image-size",
+                   "56x84", "--rate", "50", "--schemes", "rserve,epd:all,colocated,adaptive@TP1",
+                   "--repeat", "1", "--json", measured})
+              .code == 0);
+  const Ran ran = RunTool({"sim", "fit", measured, "--csv", folder.File("fit.csv")});
+  CAPTURE(ran.out, ran.err);
+  CHECK(ran.code == 0);
+  CHECK(ran.out.find("TP1+E1, fitted on rserve C=1024") != std::string::npos);
+  CHECK(ran.out.find("TP1, fitted on colocated C=1024") != std::string::npos);
+  for (const char* broken : {"", "[]", "{}", "{\"workload\": {\"item_begin\": [0]}}",
+                             "{\"workload\": {\"item_begin\": [0], \"item_tokens\": [-1], "
+                             "\"arrival_ns\": [0], \"prompt_tokens\": 5}}"}) {
+    CAPTURE(broken);
+    std::ofstream(folder.File("broken.json"), std::ios::trunc) << broken;
+    const Ran refused = RunTool({"sim", "fit", folder.File("broken.json")});
+    CHECK(refused.code == 1);
+    CHECK(refused.err.find("broken.json") != std::string::npos);
+  }
+}
+
+TEST_CASE("sim writes figures and replays what it wrote") {
+  const model::TempFolder folder;
+  Ran ran = RunTool({"sim", "figures", "--only", "5,15", "--out", folder.File("figures")});
+  CAPTURE(ran.out, ran.err);
+  CHECK(ran.code == 0);
+  CHECK(std::ifstream(folder.File("figures/report.html")).good());
+  CHECK(std::ifstream(folder.File("figures/fig5_vanilla.svg")).good());
+  CHECK(std::ifstream(folder.File("figures/comparison.csv")).good());
+  CHECK(RunTool({"sim", "figures", "--only", "99", "--out", folder.File("none")}).code == 2);
+
+  REQUIRE(
+      RunTool({"sim", "workload", "--requests", "20", "--out", folder.File("day.jsonl")}).code ==
+      0);
+  ran = RunTool({"sim", "replay", folder.File("day.jsonl"), "--cases", "rserve,adaptive@PP5",
+                 "--speed", "2", "--slo", "5", "--csv", folder.File("ttft.csv")});
+  CAPTURE(ran.out, ran.err);
+  CHECK(ran.code == 0);
+  CHECK(ran.out.find("20 requests") != std::string::npos);
+  CHECK(RunTool({"sim", "replay", folder.File("nowhere.jsonl")}).code != 0);
 }
 
 TEST_CASE("bench model measures loading, encoding and prefilling") {

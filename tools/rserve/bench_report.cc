@@ -6,6 +6,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/sim/fit.h"
 #include "tools/rserve/text.h"
 
 namespace rserve::tool {
@@ -73,14 +74,7 @@ double ThroughputRatio(const BenchSeries& a, const BenchSeries& b) {
 }
 
 std::string Name(const EngineCase& engine_case) {
-  return absl::StrCat(SchemeText(engine_case.scheme),
-                      " C=", EncodeBatchName(engine_case.encode_batch));
-}
-
-// A co-located encoder has no worker of its own, whatever the topology asked for.
-std::string TopologyOf(const EngineCase& engine_case) {
-  return TopologyName(SchemePlacement(engine_case.scheme, engine_case.topology.stages,
-                                      std::max(engine_case.topology.encoders, 1)));
+  return absl::StrCat(SchemeText(engine_case.scheme), " C=", engine_case.EncodeBatchText());
 }
 
 double MedianMs(const std::vector<SoloTimes>& solo, absl::FunctionRef<TimeNs(const SoloTimes&)> f) {
@@ -118,8 +112,8 @@ std::string RenderReport(const BenchReport& report) {
   for (const BenchSeries& series : report.series) {
     const Numbers numbers = Summarise(report, series);
     const EngineCase& engine_case = series.engine_case;
-    table.Row({SchemeText(engine_case.scheme), TopologyOf(engine_case),
-               EncodeBatchName(engine_case.encode_batch), absl::StrCat(engine_case.token_budget),
+    table.Row({SchemeText(engine_case.scheme), series.passes.front().topology,
+               engine_case.EncodeBatchText(), absl::StrCat(engine_case.token_budget),
                FormatMs(static_cast<int64_t>(numbers.mean * 1e6)),
                FormatMs(static_cast<int64_t>(numbers.p50 * 1e6)),
                FormatMs(static_cast<int64_t>(numbers.p99 * 1e6)),
@@ -141,6 +135,25 @@ std::string RenderReport(const BenchReport& report) {
   return out;
 }
 
+namespace {
+
+// [kind, stage, tokens, attention pairs, prompts that end, nanoseconds] of every action.
+json ActionsJson(const Pass& pass, const PromptShape& shape) {
+  json actions = json::array();
+  for (const TraceSpan& span : pass.spans) {
+    int64_t pairs = 0, finished = 0;
+    for (const BatchEntry& chunk : span.entries) {
+      pairs += sim::AttentionPairs(chunk.tokens, chunk.begin);
+      finished += chunk.begin + chunk.tokens == shape.prompt_tokens ? 1 : 0;
+    }
+    actions.push_back({static_cast<int32_t>(span.kind), span.stage, span.tokens, pairs, finished,
+                       span.end_ns - span.begin_ns});
+  }
+  return actions;
+}
+
+}  // namespace
+
 json ReportJson(const BenchReport& report) {
   const Workload& workload = report.workload;
   json runs = json::array();
@@ -148,8 +161,8 @@ json ReportJson(const BenchReport& report) {
   for (const BenchSeries& series : report.series) {
     const Numbers numbers = Summarise(report, series);
     json entry = {{"scheme", SchemeText(series.engine_case.scheme)},
-                  {"topology", TopologyOf(series.engine_case)},
-                  {"encode_batch_tokens", EncodeBatchName(series.engine_case.encode_batch)},
+                  {"topology", series.passes.front().topology},
+                  {"encode_batch_tokens", series.engine_case.EncodeBatchText()},
                   {"token_budget", series.engine_case.token_budget},
                   {"ttft_ms", {{"mean", numbers.mean}, {"p50", numbers.p50}, {"p99", numbers.p99}}},
                   {"tokens_per_s", numbers.tokens_per_s},
@@ -160,13 +173,16 @@ json ReportJson(const BenchReport& report) {
                   {"peak_rss_bytes", numbers.peak_rss_bytes}};
     if (report.slo_ms > 0) entry["slo_attainment"] = numbers.slo;
     for (const Pass& pass : series.passes) {
-      entry["passes"].push_back({{"ttft_ms", pass.ttft_ms}, {"tokens_per_s", pass.tokens_per_s}});
+      entry["passes"].push_back({{"ttft_ms", pass.ttft_ms},
+                                 {"tokens_per_s", pass.tokens_per_s},
+                                 {"front_end_ns", pass.front_end_ns},
+                                 {"actions", ActionsJson(pass, report.shape)}});
     }
     runs.push_back(std::move(entry));
     if (&series == &report.series.front()) continue;
     ratios.push_back({{"scheme", SchemeText(report.series.front().engine_case.scheme)},
                       {"to", SchemeText(series.engine_case.scheme)},
-                      {"to_encode_batch_tokens", EncodeBatchName(series.engine_case.encode_batch)},
+                      {"to_encode_batch_tokens", series.engine_case.EncodeBatchText()},
                       {"ttft", TtftRatio(report.series.front(), series)},
                       {"tokens_per_s", ThroughputRatio(report.series.front(), series)}});
   }
@@ -177,6 +193,10 @@ json ReportJson(const BenchReport& report) {
                 {"image_height", workload.image_height},
                 {"prompt_tokens", report.shape.prompt_tokens},
                 {"trailing_text_tokens", workload.trailing_text_tokens},
+                {"item_begin", report.shape.item_begin},
+                {"item_tokens", report.shape.item_tokens},
+                {"arrival_ns", report.arrival_ns},
+                {"media_threads", report.media_threads},
                 {"seed", workload.seed}}},
               {"repeats", report.bound_ms.size()},
               {"solo",

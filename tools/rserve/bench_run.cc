@@ -36,13 +36,15 @@ absl::StatusOr<std::unique_ptr<Target>> OpenWarm(const OpenTarget& open, int64_t
 
 absl::StatusOr<Pass> RunPass(const BenchSet& set, const EngineCase& engine_case) {
   ResetPeakRss();
-  const absl::StatusOr<std::unique_ptr<Target>> target =
-      OpenWarm(set.open, set.warmup, engine_case, {});
+  SpanRecorder recorder;
+  absl::StatusOr<std::unique_ptr<Target>> target =
+      OpenWarm(set.open, set.warmup, engine_case, set.spans ? recorder.Sink() : TraceSink());
   if (!target.ok()) return target.status();
   const int64_t warm_batches = (*target)->stats().encode_batches;
   const std::vector<Outcome> outcomes = Drive(**target, set.arrival_ns, nullptr);
   if (absl::Status status = FirstFailure(outcomes, engine_case); !status.ok()) return status;
   Pass pass;
+  pass.topology = (*target)->topology();
   TimeNs begin_ns = kNever, end_ns = 0;
   for (const Outcome& outcome : outcomes) {
     pass.ttft_ms.push_back(static_cast<double>(outcome.ttft_ns()) / 1e6);
@@ -57,6 +59,15 @@ absl::StatusOr<Pass> RunPass(const BenchSet& set, const EngineCase& engine_case)
   pass.encode_batches = stats.encode_batches - warm_batches;
   pass.peak_embedding_bytes = stats.peak_embedding_bytes;
   pass.peak_rss_bytes = PeakRssBytes();
+  if (set.spans) {
+    target->reset();  // an engine hands its last spans over after its last event
+    for (TraceSpan& span : recorder.Take()) {
+      if (span.begin_ns >= begin_ns) pass.spans.push_back(std::move(span));
+    }
+    TimeNs first_ns = kNever;
+    for (const TraceSpan& span : pass.spans) first_ns = std::min(first_ns, span.begin_ns);
+    if (first_ns != kNever) pass.front_end_ns = first_ns - begin_ns;
+  }
   return pass;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,15 +34,19 @@ struct BenchSet {
   PromptShape shape;
   std::vector<TimeNs> arrival_ns;
   int64_t warmup = 1;  // requests before the measured ones, each alone
+  bool spans = false;  // keep what ran when (Pass::spans)
 };
 
 struct Pass {
+  std::string topology;         // as the engine placed its workers
   std::vector<double> ttft_ms;  // in submit order
   double seconds = 0;           // first submit to last first token
   double tokens_per_s = 0;      // prompt tokens
   int64_t encode_batches = 0;
   int64_t peak_embedding_bytes = 0;
-  int64_t peak_rss_bytes = 0;  // of the process, weights included; 0: not known
+  int64_t peak_rss_bytes = 0;    // of the process, weights included; 0: not known
+  std::vector<TraceSpan> spans;  // of the measured requests, if asked for
+  TimeNs front_end_ns = 0;       // from the first submit to its first action; with `spans`
 };
 
 // Runs the set once. The first request that fails ends the pass with its status.

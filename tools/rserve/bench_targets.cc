@@ -25,8 +25,8 @@ class OwnedModelTarget final : public ModelTarget {
 
 class TimedTarget final : public Target {
  public:
-  TimedTarget(std::unique_ptr<Engine> engine, std::vector<RequestPlan> plans)
-      : plans_(std::move(plans)), engine_(std::move(engine)) {}
+  TimedTarget(std::unique_ptr<Engine> engine, std::string topology, std::vector<RequestPlan> plans)
+      : topology_(std::move(topology)), plans_(std::move(plans)), engine_(std::move(engine)) {}
 
   absl::StatusOr<RequestId> Submit(size_t index) override {
     RequestPlan plan = plans_[index];
@@ -41,20 +41,28 @@ class TimedTarget final : public Target {
   int wait_fd() const override { return engine_->wait_fd(); }
   TimeNs next_deadline_ns() const override { return engine_->next_deadline_ns(); }
   OrchestratorStats stats() const override { return engine_->stats(); }
+  std::string topology() const override { return topology_; }
 
  private:
+  const std::string topology_;
   const std::vector<RequestPlan> plans_;
   const std::unique_ptr<Engine> engine_;
 };
 
 OrchestratorConfig TimedConfig(const EngineCase& engine_case, const EngineFlags& flags) {
+  const bool adaptive = engine_case.scheme == Scheme::kAdaptive;
   OrchestratorConfig config;
-  config.workers = SchemePlacement(engine_case.scheme, engine_case.topology.stages,
-                                   std::max(engine_case.topology.encoders, 1));
+  config.workers = SchemePlacement(
+      engine_case.scheme, engine_case.topology.stages,
+      adaptive ? engine_case.topology.encoders : std::max(engine_case.topology.encoders, 1));
   config.policy = SchemePolicy(engine_case.scheme);
   config.policy.encode_batch_tokens = engine_case.encode_batch;
   config.policy.token_budget = engine_case.token_budget;
-  config.policy.encode_across_requests = flags.encode_across_requests;
+  config.policy.encode_across_requests |= flags.encode_across_requests;
+  if (adaptive) {
+    config.max_micro_batches = AdaptiveMicroBatches(config.workers);
+    config.policy.adaptive_encode_batch = !engine_case.encode_batch_chosen;
+  }
   if (flags.encode_flush_ms >= 0) {
     config.policy.encode_flush_ns = static_cast<TimeNs>(flags.encode_flush_ms * 1e6);
   }
@@ -91,6 +99,7 @@ OpenTarget OpenTimedTargets(TimedCosts costs, EngineFlags flags, std::vector<Req
     EngineOptions options;
     options.core = TimedConfig(engine_case, flags);
     options.trace = std::move(trace);
+    std::string topology = TopologyName(options.core.workers);
     runtime::TimedExecutorOptions times;
     times.duration_ns = [costs, budget = static_cast<double>(engine_case.token_budget)](
                             const runtime::TimedAction& action) -> TimeNs {
@@ -106,7 +115,7 @@ OpenTarget OpenTimedTargets(TimedCosts costs, EngineFlags flags, std::vector<Req
     absl::StatusOr<std::unique_ptr<Engine>> engine =
         Engine::Create(std::move(options), std::make_unique<runtime::TimedExecutor>(times));
     if (!engine.ok()) return engine.status();
-    return std::make_unique<TimedTarget>(*std::move(engine), plans);
+    return std::make_unique<TimedTarget>(*std::move(engine), std::move(topology), plans);
   };
 }
 

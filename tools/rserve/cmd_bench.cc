@@ -108,14 +108,16 @@ void Declare(OptionTable* table, BenchFlags* flags) {
   table->Section("Schemes");
   table->List("schemes", "LIST", &flags->schemes,
               "schemes, the first is the one the ratios are of; 'epd:all' or 'epd:64' gives one "
-              "its own C");
-  table->Custom("topology", "NAME", flags->engine_case.topology.name,
-                "stages and encoders; colocated has its encoder on stage 0's worker instead",
-                [flags](absl::string_view text) {
-                  auto topology = ParseTopology(text);
-                  if (topology.ok()) flags->engine_case.topology = *std::move(topology);
-                  return topology.status();
-                });
+              "its own C, 'adaptive@TP1' its own topology");
+  table->Custom(
+      "topology", "NAME", flags->engine_case.topology.name,
+      "stages and encoders; colocated has its encoder on stage 0's worker instead, adaptive where "
+      "it measures that it is better",
+      [flags](absl::string_view text) {
+        auto topology = ParseTopology(text);
+        if (topology.ok()) flags->engine_case.topology = *std::move(topology);
+        return topology.status();
+      });
   table->Custom("encode-batch", "C", EncodeBatchName(flags->engine_case.encode_batch),
                 "pictures are encoded in batches of at least C tokens; all: a request at once",
                 [flags](absl::string_view text) {
@@ -147,14 +149,22 @@ absl::StatusOr<std::vector<EngineCase>> Cases(const BenchFlags& flags) {
   std::vector<EngineCase> cases;
   for (const std::string& text : flags.schemes) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
-    const absl::StatusOr<Scheme> scheme = ParseScheme(parts[0]);
+    const std::vector<std::string> place = absl::StrSplit(parts[0], absl::MaxSplits('@', 1));
+    const absl::StatusOr<Scheme> scheme = ParseScheme(place[0]);
     if (!scheme.ok()) return scheme.status();
     EngineCase engine_case = flags.engine_case;
     engine_case.scheme = *scheme;
+    engine_case.topology.chosen = false;
+    if (place.size() == 2) {
+      absl::StatusOr<Topology> topology = ParseTopology(place[1]);
+      if (!topology.ok()) return topology.status();
+      engine_case.topology = *std::move(topology);
+    }
     if (parts.size() == 2) {
       const absl::StatusOr<int64_t> batch = ParseEncodeBatch(parts[1]);
       if (!batch.ok()) return batch.status();
       engine_case.encode_batch = *batch;
+      engine_case.encode_batch_chosen = true;
     }
     if (const auto options = MakeEngineOptions(flags.model, engine_case, flags.engine);
         !options.ok()) {
@@ -179,6 +189,7 @@ absl::StatusOr<BenchSet> MakeSet(const BenchFlags& flags) {
     spec = *std::move(read);
   }
   BenchSet set;
+  set.spans = !flags.json_path.empty();
   set.warmup = flags.warmup;
   absl::StatusOr<PromptShape> shape = ShapeOf(flags.workload, spec.processor);
   if (!shape.ok()) return shape.status();
@@ -229,6 +240,8 @@ absl::Status Bench(const BenchFlags& flags, const std::vector<EngineCase>& cases
   report.workload = flags.workload;
   report.shape = set->shape;
   report.slo_ms = flags.slo_ms;
+  report.arrival_ns = set->arrival_ns;
+  report.media_threads = flags.engine.media_threads;
   for (const EngineCase& engine_case : cases) report.series.push_back({engine_case, {}});
 
   Progress progress("measuring");

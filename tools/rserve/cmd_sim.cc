@@ -19,6 +19,8 @@ constexpr struct {
     {"sweep", "schemes and layouts over rates, as a table and as CSV", SimSweepCommand},
     {"check", "the acceptance bands of the paper, and the adaptive scheme against fixed ones",
      SimCheckCommand},
+    {"fit", "costs from a measured `rserve bench`, and what they predict beside what was measured",
+     SimFitCommand},
     {"figures", "the paper's figures as CSV, SVG and one HTML report", SimFiguresCommand},
     {"replay", "recorded arrivals through several schemes and layouts", SimReplayCommand},
     {"plan", "the best layouts of a number of devices for a workload and an SLO", SimPlanCommand},

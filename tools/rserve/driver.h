@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +28,7 @@ class Target {
   virtual int wait_fd() const = 0;
   virtual TimeNs next_deadline_ns() const = 0;
   virtual OrchestratorStats stats() const = 0;
+  virtual std::string topology() const = 0;  // "TP1+E1": workers as they are
 };
 
 struct Outcome {
@@ -57,6 +59,7 @@ class ModelTarget : public Target {
   int wait_fd() const override { return engine_->wait_fd(); }
   TimeNs next_deadline_ns() const override { return engine_->next_deadline_ns(); }
   OrchestratorStats stats() const override { return engine_->stats(); }
+  std::string topology() const override { return engine_->info().topology; }
 
  private:
   ModelEngine* const engine_;

@@ -62,6 +62,7 @@ int SimCheckCommand(Args args);
 int SimPlanCommand(Args args);
 int SimFiguresCommand(Args args);
 int SimReplayCommand(Args args);
+int SimFitCommand(Args args);
 int SimWorkloadCommand(Args args);
 
 }  // namespace rserve::tool
