@@ -231,7 +231,7 @@ TEST_CASE("eval scores every run and writes what it found") {
   REQUIRE(ran.code == 0);
   const json report = ParseFile(folder.File("eval.json"));
   CHECK(report["schemes_agree"] == true);
-  CHECK(report["schemes"].size() == 4 * 2 * 2 * 2);
+  CHECK(report["schemes"].size() == 5 * 2 * 2 * 2);
   CHECK(report["answers"].size() == 2);
   for (const json& run : report["schemes"]) {
     CHECK(run["total"] == 2);
