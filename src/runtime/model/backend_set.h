@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,9 @@ class BackendSet {
   virtual absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeEncoder(size_t worker) = 0;
   virtual absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeStage(size_t worker) = 0;
 };
+
+// Weights read and all weights; may be empty.
+using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
 
 // Reads the weights for the workers of `config`. With measure_encoders the placement is chosen once
 // the weights are there, and `config` is made anew for it. Errors as the backend's Load;

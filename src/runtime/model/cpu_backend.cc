@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<BackendSet>> LoadCpuBackend(const model::ModelFol
     auto made = MakeEngineConfig(placed, folder.config, folder.processor);
     if (!made.ok()) return made.status();
     *config = *std::move(made);
-    if (options.log) options.log(kLogInfo, reason);
+    config->placement_reason = std::move(reason);
   }
   return std::make_unique<CpuBackend>(*config, std::move(ranks));
 }

@@ -5,6 +5,7 @@
 #define RSERVE_SRC_RUNTIME_MODEL_ENGINE_CONFIG_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,7 @@ struct EngineConfig {
   int32_t tensor_parallel = 1;
   Weights weights = Weights::kStored;
   bool measure_encoders = false;  // an adaptive engine whose placement waits for the weights
+  std::string placement_reason;   // of a placement that was measured, for the log
 };
 
 // Places workers on the process's cores and turns sizes into budgets. Errors as CheckOptions and

@@ -212,6 +212,9 @@ absl::StatusOr<std::unique_ptr<ModelEngine>> ModelEngine::Create(ModelEngineOpti
   if (!model.ok()) return model.status();
   core = Orchestrator::Create(config->core);
   if (!core.ok()) return core.status();
+  if (options.log && !config->placement_reason.empty()) {
+    options.log(kLogInfo, config->placement_reason);
+  }
   auto impl = std::make_unique<Impl>(*std::move(model), *std::move(config));
   impl->core = *std::move(core);
   auto roles = ModelExecutor::MakeRoles(*impl->model.backend, impl->config.workers);
