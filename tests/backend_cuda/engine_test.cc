@@ -137,6 +137,11 @@ TEST_CASE("CUDA engine: pictures give what the CPU gives, the same bits for ever
   check(options, true);
 }
 
+// What an ended request had under way holds its memory until it is through.
+void WaitUntilIdle(const ModelEngine& engine) {
+  while (!engine.idle()) std::this_thread::yield();
+}
+
 TEST_CASE("CUDA engine: many requests with cancels end once each and give everything back") {
   ModelEngineOptions options = CudaOptions(TinyModelFolder());
   options.stages = 2;
@@ -160,8 +165,7 @@ TEST_CASE("CUDA engine: many requests with cancels end once each and give everyt
     const EventType end = outcome.terminal().type;
     CHECK((end == EventType::kFinished || end == EventType::kCancelled));
   }
-  // What a cancelled request had under way holds its memory until it is through.
-  while (!engine->idle()) std::this_thread::yield();
+  WaitUntilIdle(*engine);
   const OrchestratorStats stats = engine->stats();
   CHECK(stats.embedding_bytes == 0);
   CHECK(stats.kv_blocks_used == 0);
@@ -203,6 +207,7 @@ TEST_CASE("CUDA engine: a device that is lost ends every request once; the engin
     // It stays lost, and says so to those who come later.
     const RequestId late = MustSubmit(*engine, requests[1]->request);
     CHECK(WaitForAll(*engine, {late}).at(late).terminal().type == EventType::kFailed);
+    WaitUntilIdle(*engine);
     CHECK(engine->stats().kv_blocks_used == 0);
     CHECK(engine->stats().embedding_bytes == 0);
   }
