@@ -12,7 +12,7 @@ case "${1:-}" in
   *) echo "usage: scripts/test.sh [--full]" >&2; exit 2 ;;
 esac
 
-scripts/install_deps.sh
+scripts/install_deps.sh --tests
 jobs=$(nproc)
 
 build() {  # preset, target
