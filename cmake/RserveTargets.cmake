@@ -17,10 +17,12 @@ if(RSERVE_TOP_LEVEL)
   set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 endif()
 
-# Compiles each object once for all later builds of the same source where ccache is installed.
+# Compiles each object once for all later builds of the same source where ccache is installed. The
+# sloppiness is what it asks for before it caches a file that uses precompiled headers.
 find_program(RSERVE_CCACHE ccache)
 if(RSERVE_CCACHE AND RSERVE_TOP_LEVEL)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${RSERVE_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
+      "CCACHE_SLOPPINESS=pch_defines,time_macros" "${RSERVE_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER "${RSERVE_CCACHE}")
 endif()
 
@@ -59,6 +61,7 @@ function(rserve_library name)
   endif()
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<INSTALL_INTERFACE:include>)
+  rserve_precompiled(${name} rserve_library_headers)
 endfunction()
 
 # rserve_build_with(TARGET label ...): the targets tests_<label> build it.
@@ -70,6 +73,15 @@ function(rserve_build_with name)
     add_dependencies(tests_${label} ${name})
   endforeach()
 endfunction()
+
+# Compiling is most of a test run, and a test's time is in what it calls. Undefined behaviour is
+# looked for in the library: the checks double what it costs to compile a test. Named after
+# rserve_flags, so that these options come last.
+add_library(rserve_test_flags INTERFACE)
+target_compile_options(rserve_test_flags INTERFACE $<$<CONFIG:Release>:-O1>)
+if(RSERVE_SANITIZE MATCHES "undefined")
+  target_compile_options(rserve_test_flags INTERFACE -fno-sanitize=undefined)
+endif()
 
 # rserve_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds] [COST seconds]):
 # one Catch2 program, one ctest entry; those of a high cost start first. Labels:
@@ -90,10 +102,9 @@ function(rserve_test name)
     set(arg_COST 1)
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE rserve_flags ${arg_DEPS} rserve_catch_main)
+  target_link_libraries(${name} PRIVATE rserve_flags rserve_test_flags ${arg_DEPS} rserve_catch_main)
   target_compile_definitions(${name} PRIVATE RSERVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # Compiling is most of a test run, and a test's time is in what it calls.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  rserve_precompiled(${name} rserve_test_headers)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
