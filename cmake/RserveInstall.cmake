@@ -10,7 +10,8 @@ set(RSERVE_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/rserve")
 install(TARGETS rserve EXPORT rserve-c
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
 install(EXPORT rserve-c NAMESPACE rserve:: DESTINATION ${RSERVE_CMAKE_DIR} COMPONENT dev)
-install(FILES include/rserve/rserve.h include/rserve/host.h include/rserve/rserve.hpp
+file(GLOB c_headers CONFIGURE_DEPENDS include/rserve/*.h include/rserve/*.hpp)
+install(FILES ${c_headers}
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rserve COMPONENT dev)
 
 include(RserveStatic)

@@ -1,4 +1,5 @@
-# Header comments as doxygen wants them.
+# Header comments as doxygen wants them: a head of one line is a sentence, a longer one is verbatim.
+1s,^/\* (.*) \*/$,/** @file\n * \1 */,
 1s,^/\* ,/** @file\n * @verbatim\n ,
-1,/^ \*\/$/s,^ \*/$, @endverbatim\n */,
+/@verbatim/,/^ \*\/$/s,^ \*/$, @endverbatim\n */,
 s,^( *[^ /*].*[^ ]) +/\* ([^*]),\1 /**< \2,

@@ -5,13 +5,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-major=$(sed -n 's/^#define RSERVE_ABI_MAJOR //p' include/rserve/rserve.h)
-minor=$(sed -n 's/^#define RSERVE_ABI_MINOR //p' include/rserve/rserve.h)
+major=$(sed -n 's/^#define RSERVE_ABI_MAJOR //p' include/rserve/version.h)
+minor=$(sed -n 's/^#define RSERVE_ABI_MINOR //p' include/rserve/version.h)
 frozen=tests/abi/frozen/$major.$minor
 if [ -e "$frozen" ]; then
   echo "$frozen is there already, and a released ABI does not change: raise RSERVE_ABI_MINOR" >&2
   exit 1
 fi
 mkdir -p "$frozen/rserve"
-cp include/rserve/rserve.h include/rserve/host.h "$frozen/rserve/"
+cp include/rserve/*.h "$frozen/rserve/"
 echo "Frozen in $frozen; add $major.$minor to the versions in tests/abi/CMakeLists.txt"

@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 stub() { # include folder, name
   {
     echo '#include "rserve/host.h"'
-    cat "$1/rserve/rserve.h" "$1/rserve/host.h" | sed -e 's,//.*,,' -e '/^#/d' | tr '\n' ' ' |
+    cat "$1"/rserve/*.h | sed -e 's,//.*,,' -e '/^#/d' | tr '\n' ' ' |
       sed -e 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/, ,g' | tr ';' '\n' |
       sed -n 's/.*\(RSERVE_API .*(.*)\) *$/\1 { __builtin_trap(); }/p'
   } >"$work/$2.c"
@@ -22,7 +22,7 @@ stub() { # include folder, name
 }
 constants() { # include folder, name
   grep -ohE '(#define RSERVE_[A-Z0-9_]+ +(0x[0-9a-f]+u|[0-9]+|INT64_MAX))|(RSERVE_[A-Z0-9_]+ = [0-9]+)' \
-    "$1/rserve/rserve.h" "$1/rserve/host.h" | grep -vE 'RSERVE_(VERSION|ABI)_' | sort >"$work/$2.txt"
+    "$1"/rserve/*.h | grep -vE 'RSERVE_(VERSION|ABI)_' | sort >"$work/$2.txt"
 }
 constants "$4" old
 constants "$5" new

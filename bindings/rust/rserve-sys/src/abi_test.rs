@@ -170,13 +170,23 @@ fn code_only(text: &str) -> String {
     code + rest
 }
 
+/// The code of a header that only includes others, with theirs.
+fn header_and_parts(name: &str) -> String {
+    let code = code_only(&header(name));
+    let parts = code.lines().filter_map(|line| line.strip_prefix("#include \"rserve/"));
+    parts.map(|part| code_only(&header(part.trim_end_matches('"')))).collect()
+}
+
 #[test]
 fn nothing_of_the_headers_is_missing() {
     for (file, constants, structs, functions) in [
         ("rserve.h", engine::CONSTANTS, engine::STRUCTS, engine::FUNCTIONS),
         ("host.h", host::CONSTANTS, host::STRUCTS, host::FUNCTIONS),
     ] {
-        let code = code_only(&header(file));
+        let code = match file {
+            "rserve.h" => header_and_parts(file),
+            _ => code_only(&header(file)),
+        };
         let of_header =
             words(&code, |word, after| word.starts_with("rserve_") && after.starts_with('('));
         let declared: BTreeSet<String> = functions.iter().map(|f| f.name.to_string()).collect();
