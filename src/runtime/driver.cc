@@ -29,6 +29,7 @@ void Driver::Run() {
       const absl::Status status = RunGuarded("the driver", [&] { Advance(items); });
       if (!status.ok()) Fail(status);
     }
+    parts_.inbox->Settle(std::exchange(touched_, nullptr));
     if (failed() && !ended_ && actions_out_ == 0) EndAll();
     PublishStats();
     parts_.events.Push(std::move(events_));
@@ -42,6 +43,7 @@ void Driver::Advance(std::list<InboxItem>& items) {
   do {
     batch_.clear();
     for (; item != items.end() && batch_.size() < kInputsPerStep; ++item) {
+      if (item->submitted != nullptr) records_.emplace(item->submitted->id, item->submitted);
       batch_.push_back(std::move(item->input));
     }
     parts_.orchestrator.Step(now_ns_, absl::MakeSpan(batch_), *this);
@@ -57,11 +59,12 @@ void Driver::Fail(const absl::Status& why) {
 
 void Driver::EndAll() {
   ended_ = true;
-  parts_.inbox->EndAll([&](RequestId request, RequestRecord& record) {
-    std::list<Event> slot = TakeSlot(EventType::kFailed, request, record);
+  parts_.inbox->EndAll([&](RequestRecord& record) {
+    std::list<Event> slot = TakeSlot(EventType::kFailed, record);
     slot.front().status = failure_;
     events_.splice(events_.end(), slot);
   });
+  records_.clear();
 }
 
 OrchestratorStats Driver::stats() const {
@@ -172,12 +175,22 @@ void Driver::OnReleaseEmbedding(UnitRef unit) {
 
 void Driver::OnForget(RequestId request) {
   CallExecutor(request, [&] { parts_.executor.Forget(request); });
-  parts_.inbox->Forget(request);
+  const auto it = records_.find(request);
+  if (it == records_.end()) return;
+  it->second->forgotten = true;
+  Touch(*it->second);
+  records_.erase(it);
+}
+
+void Driver::Touch(RequestRecord& record) {
+  if (std::exchange(record.touched, true)) return;
+  record.next_touched = std::exchange(touched_, &record);
 }
 
 void Driver::OnEvent(const EventAction& action) {
-  RequestRecord* record = parts_.inbox->Find(action.request);
-  if (record == nullptr || !record->open) return;
+  const auto it = records_.find(action.request);
+  if (it == records_.end() || it->second->ended) return;
+  RequestRecord* const record = it->second;
   // What CheckFits and the inbox let through must not be refused later; should it be, it ends like
   // any other accepted request.
   const bool refused = action.type == EventType::kRefused;
@@ -197,7 +210,7 @@ void Driver::OnEvent(const EventAction& action) {
 
   const bool terminal = IsTerminal(type);
   if (!terminal && record->slots.size() == 1) return;  // that one is the terminal event's
-  std::list<Event> slot = TakeSlot(type, action.request, *record);
+  std::list<Event> slot = TakeSlot(type, *record);
   Event& event = slot.front();
   event.item = action.item;
   if (action.item >= 0) event.item_tokens = record->item_tokens[action.item];
@@ -209,17 +222,20 @@ void Driver::OnEvent(const EventAction& action) {
     event.times.submitted_ns = record->submitted_ns;
   }
   events_.splice(events_.end(), slot);
-  if (terminal) parts_.inbox->End(record);
+  if (terminal) {
+    record->ended = true;
+    Touch(*record);
+  }
   if (refused) OnForget(action.request);
 }
 
-std::list<Event> Driver::TakeSlot(EventType type, RequestId request, RequestRecord& record) {
+std::list<Event> Driver::TakeSlot(EventType type, RequestRecord& record) {
   std::list<Event> slot;
   slot.splice(slot.end(), record.slots, record.slots.begin());
   Event& event = slot.front();
   event.type = type;
   event.more = !IsTerminal(type);
-  event.request = request;
+  event.request = record.id;
   event.user_data = record.user_data;
   event.time_ns = now_ns_;
   return slot;

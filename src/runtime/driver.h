@@ -2,10 +2,10 @@
 // in the inbox, steps the orchestrator, and carries out the actions: jobs to workers and media
 // threads, calls to the executor, events to the host.
 //
-// Order within a round: jobs go out while the orchestrator steps (workers start at once), then the
-// statistics are published, then the events become visible, then the trace is written. So whoever
-// polled a terminal event finds its request's share of the limits given back and the counts up to
-// date.
+// Order within a round: jobs go out while the orchestrator steps (workers start at once), then
+// ended requests give back their share of the limits and the statistics are published, then the
+// events become visible, then the trace is written. So whoever polled a terminal event finds the
+// limits and the counts up to date, and may use a forgotten id again.
 //
 // If a round fails for want of memory the orchestrator's state is not to be trusted any more: the
 // engine fails. Submits are refused, the driver only waits for what executors still hold, and then
@@ -22,6 +22,7 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "rserve/cc/engine.h"
 #include "rserve/cc/orchestrator.h"
 #include "src/runtime/event_queue.h"
@@ -75,16 +76,20 @@ class Driver final : private ActionSink {
 
   std::shared_ptr<Completion> NewCompletion(Input finished, TraceSpan::Kind kind, int32_t worker);
   // Takes the request's next slot, with everything filled in that all events have.
-  std::list<Event> TakeSlot(EventType type, RequestId request, RequestRecord& record);
+  std::list<Event> TakeSlot(EventType type, RequestRecord& record);
+  // Has the inbox settle the record at the end of the round.
+  void Touch(RequestRecord& record);
   absl::Status TakeFirstToken(RequestId request, FirstToken* token);
   // Calls the executor; what it throws is logged.
   void CallExecutor(RequestId request, absl::FunctionRef<void()> call);
 
   const Parts parts_;
-  TimeNs now_ns_ = 0;         // of this round
-  std::vector<Input> batch_;  // the inputs of a step; never grows
-  std::list<Event> events_;   // made in this round
-  int64_t actions_out_ = 0;   // issued and not finished
+  TimeNs now_ns_ = 0;                                       // of this round
+  std::vector<Input> batch_;                                // the inputs of a step; never grows
+  std::list<Event> events_;                                 // made in this round
+  absl::flat_hash_map<RequestId, RequestRecord*> records_;  // from the submit to OnForget
+  RequestRecord* touched_ = nullptr;                        // in this round
+  int64_t actions_out_ = 0;                                 // issued and not finished
   int64_t failed_first_tokens_ = 0;
   absl::Status failure_;  // not OK: a round has failed
   bool ended_ = false;    // failed, and every request has its terminal event

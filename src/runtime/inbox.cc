@@ -27,6 +27,7 @@ absl::Status Inbox::Submit(RequestPlan plan, uint64_t user_data, TimeNs now_ns) 
   const int64_t input_bytes = plan.input_bytes;
   std::map<RequestId, RequestRecord> entry;
   RequestRecord& record = entry[id];
+  record.id = id;
   record.user_data = user_data;
   record.input_bytes = input_bytes;
   record.submitted_ns = now_ns;
@@ -34,6 +35,7 @@ absl::Status Inbox::Submit(RequestPlan plan, uint64_t user_data, TimeNs now_ns) 
   for (const UnitPlan& unit : plan.units) record.item_tokens[unit.item] += unit.tokens;
   record.slots.resize(EventsOf(plan));
   std::list<InboxItem> item = MakeItem(SubmitInput{std::move(plan)});
+  item.front().submitted = &record;  // extracted and inserted, the node stays where it is
 
   std::unique_lock<std::mutex> lock(mu_);
   if (absl::Status status = CheckAdmission(id, input_bytes); !status.ok()) return status;
@@ -129,15 +131,17 @@ bool Inbox::stopped() const {
   return stopping_ && queue_.empty() && requests_.empty();
 }
 
-RequestRecord* Inbox::Find(RequestId request) {
+void Inbox::Settle(RequestRecord* touched) {
+  if (touched == nullptr) return;
+  std::map<RequestId, RequestRecord> forgotten;  // freed without the lock
   std::lock_guard<std::mutex> lock(mu_);
-  const auto it = requests_.find(request);
-  return it == requests_.end() ? nullptr : &it->second;
-}
-
-void Inbox::End(RequestRecord* record) {
-  std::lock_guard<std::mutex> lock(mu_);
-  Release(*record);
+  while (touched != nullptr) {
+    RequestRecord& record = *touched;
+    touched = std::exchange(record.next_touched, nullptr);
+    record.touched = false;
+    if (record.ended && record.open) Release(record);
+    if (record.forgotten) forgotten.insert(requests_.extract(record.id));
+  }
 }
 
 void Inbox::Release(RequestRecord& record) {
@@ -146,23 +150,17 @@ void Inbox::Release(RequestRecord& record) {
   input_bytes_ -= record.input_bytes;
 }
 
-void Inbox::Forget(RequestId request) {
-  std::map<RequestId, RequestRecord>::node_type node;  // freed without the lock
-  std::lock_guard<std::mutex> lock(mu_);
-  node = requests_.extract(request);
-}
-
 void Inbox::Refuse(const char* why) {
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = why;
 }
 
-void Inbox::EndAll(absl::FunctionRef<void(RequestId, RequestRecord&)> end) {
+void Inbox::EndAll(absl::FunctionRef<void(RequestRecord&)> end) {
   std::map<RequestId, RequestRecord> requests;
   std::lock_guard<std::mutex> lock(mu_);
   for (auto& [id, record] : requests_) {
     if (!record.open) continue;
-    end(id, record);
+    end(record);
     Release(record);
   }
   requests.swap(requests_);

@@ -5,12 +5,13 @@
 // Submit, and nothing is queued behind a Drain or Abort that would have to be refused there.
 //
 // Nothing here waits for the driver, and what is accepted moves under the mutex in nodes that were
-// allocated before.
+// allocated before. The driver takes the mutex twice a round, to Take and to Settle, not once an
+// event: submitting threads are woken by each time they meet it.
 //
 // Invariants
-//   I1. A request is in the table from its accepted Submit until Forget.
-//   I2. open_requests_ and input_bytes_ are the sums over the requests in the table whose terminal
-//       event has not been made; they never exceed the limits.
+//   I1. A request is in the table from its accepted Submit until it is settled as forgotten.
+//   I2. open_requests_ and input_bytes_ are the sums over the requests in the table that are open;
+//       they never exceed the limits.
 //   I3. A request's record has a slot for each event that can still come for it.
 
 #ifndef RSERVE_SRC_RUNTIME_INBOX_H_
@@ -31,23 +32,30 @@
 
 namespace rserve::runtime {
 
-// One thing for the driver. Travels as a list node, so that queueing needs no memory.
-struct InboxItem {
-  Input input;
-  bool finishes_action = false;   // the end of an action that the driver issued
-  std::optional<TraceSpan> span;  // of that action, if somebody traces
-};
-
-// A request between Submit and Forget. The driver's alone once accepted, except where noted.
+// A request between its Submit and the round of the driver that forgets it. The driver's alone once
+// accepted, except where noted.
 struct RequestRecord {
+  RequestId id = 0;
   uint64_t user_data = 0;
   int64_t input_bytes = 0;
   TimeNs submitted_ns = 0;
   std::vector<int64_t> item_tokens;
   std::list<Event> slots;     // the events to come; the last one is the terminal event's
   absl::Status failure;       // set: ends with kFailed, whatever the orchestrator makes of it
-  bool open = true;           // no terminal event yet; guarded by the inbox
+  bool ended = false;         // its terminal event is made
+  bool forgotten = false;     // the orchestrator knows it no more
+  bool touched = false;       // ended or forgotten in this round of the driver
+  bool open = true;           // until the end of the round that ended it; guarded by the inbox
   bool cancel_asked = false;  // guarded by the inbox
+  RequestRecord* next_touched = nullptr;
+};
+
+// One thing for the driver. Travels as a list node, so that queueing needs no memory.
+struct InboxItem {
+  Input input;
+  RequestRecord* submitted = nullptr;  // of a SubmitInput: valid until it is settled as forgotten
+  bool finishes_action = false;        // the end of an action that the driver issued
+  std::optional<TraceSpan> span;       // of that action, if somebody traces
 };
 
 class Inbox {
@@ -77,16 +85,14 @@ class Inbox {
   void Take(TimeNs wake_ns, std::list<InboxItem>* items);
   // Stop was called, nothing is queued and every accepted request is forgotten.
   bool stopped() const;
-  // The request's record, or null. Valid until Forget.
-  RequestRecord* Find(RequestId request);
-  // Gives back what the request holds of the limits; call it when its terminal event is made.
-  void End(RequestRecord* record);
-  void Forget(RequestId request);
+  // For each record of the list (next_touched): gives back what it holds of the limits if it has
+  // ended, and drops it if it is forgotten. Before the terminal events become visible.
+  void Settle(RequestRecord* touched);
   // Refuses submits from now on, as Close does, but queues nothing and needs no memory.
   void Refuse(const char* why);
   // Calls `end` for every open request in ascending order of ids, and forgets all requests. `end`
-  // must not call the inbox.
-  void EndAll(absl::FunctionRef<void(RequestId, RequestRecord&)> end);
+  // must not call the inbox. Nothing is left to Settle then.
+  void EndAll(absl::FunctionRef<void(RequestRecord&)> end);
 
  private:
   absl::Status CheckAdmission(RequestId request, int64_t input_bytes) const;
