@@ -45,6 +45,11 @@ Server::Server(ServerOptions options, Dispatcher* dispatcher)
                                                 : "the request could not be read";
     response.set_content(Text(ErrorJson(what, "invalid_request_error")), kJson);
   });
+  // Every response has an id; those of answered and failed requests are the engine's.
+  http_.set_post_routing_handler([this](const httplib::Request&, httplib::Response& response) {
+    if (response.has_header("X-Request-Id")) return;
+    response.set_header("X-Request-Id", "req-" + std::to_string(++responses_));
+  });
   http_.set_logger([this](const httplib::Request&, const httplib::Response& response) {
     metrics_.Response(response.status);
   });

@@ -4,6 +4,7 @@
 #define RSERVE_EXAMPLES_SERVER_SERVER_H_
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -57,6 +58,7 @@ class Server {
   Metrics metrics_;
   HttpServer http_;
   std::atomic<bool> draining_{false};
+  std::atomic<uint64_t> responses_{0};  // that no request of the engine gave an id
   mutable std::mutex recent_mutex_;
   std::deque<nlohmann::json> recent_;  // of the status page
 };

@@ -3,68 +3,17 @@
 No fixed port (the server says which one it got) and no sleeps: what has to be waited for is asked for.
 """
 
-import base64
-import http.client
 import json
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import unittest
-from pathlib import Path
 
-SERVER, MODEL = sys.argv[1], Path(sys.argv[2])
+from server_process import MODEL, Process, body_of, prompts
+
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-
-
-def prompts(pictures: int, count: int) -> list[dict]:
-    with open(MODEL / "eval" / "prompts.jsonl") as lines:
-        found = [prompt for prompt in map(json.loads, lines) if len(prompt["pictures"]) == pictures]
-    return found[:count]
-
-
-def body_of(prompt: dict, **options) -> dict:
-    parts = []
-    for name in prompt["pictures"]:
-        data = base64.b64encode((MODEL / "eval" / name).read_bytes()).decode()
-        parts.append({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}})
-    parts.append({"type": "text", "text": prompt["question"]})
-    return {"model": "digits", "messages": [{"role": "user", "content": parts}], "max_tokens": 1, **options}
-
-
-class Process:
-    def __init__(self, *arguments: str):
-        self.process = subprocess.Popen([SERVER, str(MODEL), "--port", "0", *arguments],
-                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
-        line = self.process.stdout.readline()
-        self.port = int(line.rsplit(":", 1)[1])
-
-    def call(self, method: str, path: str, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        connection.request(method, path, data, headers or {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, response.headers, text
-
-    def chat(self, body):
-        status, headers, text = self.call("POST", "/v1/chat/completions", body)
-        return status, headers, json.loads(text)
-
-    def metric(self, name: str) -> int:
-        for line in self.call("GET", "/metrics")[2].splitlines():
-            if line.startswith(f"rserve_{name} "):
-                return int(line.split()[1])
-        raise AssertionError(f"no metric {name}")
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=120)
-        self.process.stdout.close()
-        return code
 
 
 class ServerTest(unittest.TestCase):
@@ -142,10 +91,13 @@ class ServerTest(unittest.TestCase):
             ({"messages": [{"role": "robot", "content": "hi"}]}, 400, "robot"),
             ({"messages": [{"role": "user", "content": "word " * 20000}]}, 413, "max_prompt_tokens"),
         ]
+        ids = set()
         for body, code, words in cases:
-            status, _, answer = self.server.chat(body)
+            status, headers, answer = self.server.chat(body)
             self.assertEqual(status, code, answer)
             self.assertIn(words, answer["error"]["message"])
+            ids.add(headers["X-Request-Id"])
+        self.assertEqual(len(ids - {None}), len(cases))
         self.assertEqual(self.server.call("GET", "/nowhere")[0], 404)
         self.assertEqual(self.server.chat(good)[0], 200)
 
