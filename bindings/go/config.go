@@ -144,6 +144,7 @@ type Config struct {
 	QueueRequests      int64 // open requests
 	MaxPromptTokens    int64
 	MaxImagePixels     int64
+	MaxUnacknowledged  int64 // ended requests whose detail is kept; then Submit is refused
 
 	// Embeddings kept for requests that bring the same pictures again; 0: none.
 	EmbeddingCacheBytes int64
@@ -245,6 +246,7 @@ func (c *Config) create() (*C.rserve_engine, error) {
 		queue_requests:       C.int64_t(c.QueueRequests),
 		max_prompt_tokens:    C.int64_t(c.MaxPromptTokens),
 		max_image_pixels:     C.int64_t(c.MaxImagePixels),
+		max_unacknowledged:   C.int64_t(c.MaxUnacknowledged),
 		backend:              C.rserve_backend_t(c.Backend),
 		tensor_parallel:      C.int32_t(c.TensorParallel),
 		devices:              memory.ints(c.Devices),

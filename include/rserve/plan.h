@@ -35,8 +35,9 @@ typedef struct rserve_plan_info {
 #define RSERVE_PLAN_INFO_INIT \
   { sizeof(rserve_plan_info), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** Plans a request without running it. Errors of malformed requests as submit; one that is too
- *  large is planned and says so in `fits`.
+/** Plans a request without running it. Errors of malformed requests as submit; one that the engine
+ *  cannot hold is planned and says so in `fits`. RESOURCE_EXHAUSTED: it is beyond max_image_pixels,
+ *  input_bytes or max_prompt_tokens, which bound the work of planning too.
  *  @param request  Borrowed for the call.
  *  @param plan     Out: owned by the caller, who frees it with rserve_plan_destroy.
  *  [any-thread] @since 0.1 */
