@@ -23,6 +23,7 @@ struct EmbeddingTracker::Request {
   std::vector<int32_t> by_last_token;  // units in the order in which commits release them
   size_t next_release = 0;             // into by_last_token
   size_t next_segment = 0;             // the first segment that is not passed
+  int64_t skipped = 0;                 // no token before it needs a unit
   int64_t frontier = 0;
   int64_t scheduled = 0;
   int64_t committed = 0;
@@ -80,6 +81,8 @@ void EmbeddingTracker::AdvanceFrontier(Request& r) {
   }
   r.frontier =
       r.next_segment < segments.size() ? segments[r.next_segment].group_begin : r.prompt_tokens;
+  // What was skipped may end within the segment.
+  r.frontier = std::max(r.frontier, r.skipped);
 }
 
 void EmbeddingTracker::Reserve(UnitRef unit) {
@@ -108,17 +111,20 @@ int64_t EmbeddingTracker::LargestChunk(RequestId request, int64_t limit) const {
   const Request& r = Get(request);
   const int64_t tokens = std::min(limit, r.frontier - r.scheduled);
   if (tokens <= 0) return 0;
-  const int64_t end = r.scheduled + tokens;
-  if (!r.layout.has_atomic) return tokens;
-  // The group that holds the token at `end`, if the chunk would end inside of it.
+  return r.layout.WholeUpTo(r.scheduled + tokens) - r.scheduled;
+}
+
+void EmbeddingTracker::Skip(RequestId request, int64_t tokens, std::vector<int32_t>* released) {
+  Request& r = Get(request);
+  assert(tokens >= 0 && r.scheduled == r.committed && "nothing may be in a micro-batch");
+  r.scheduled += tokens;
+  r.skipped = r.scheduled;
   const std::vector<Segment>& segments = r.layout.segments;
-  auto after = std::partition_point(segments.begin(), segments.end(),
-                                    [end](const Segment& s) { return s.token_begin < end; });
-  if (after != segments.begin()) {
-    const Segment& s = *(after - 1);
-    if (s.atomic && end < s.group_end) return s.group_begin - r.scheduled;
+  while (r.next_segment < segments.size() && segments[r.next_segment].group_end <= r.skipped) {
+    ++r.next_segment;
   }
-  return tokens;
+  AdvanceFrontier(r);
+  Commit(request, tokens, released);
 }
 
 void EmbeddingTracker::Schedule(RequestId request, int64_t tokens) {

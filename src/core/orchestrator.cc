@@ -179,6 +179,12 @@ absl::Status Orchestrator::Impl::CheckFits(const RequestPlan& plan) const {
                      " new ones need ", blocks, " KV blocks of ", b.kv_block_tokens,
                      " tokens, more than kv_blocks = ", b.kv_blocks, " can ever hold"));
   }
+  if (static_cast<int64_t>(plan.kv_block_keys.size()) > plan.prompt_tokens / b.kv_block_tokens) {
+    return Invalid(absl::StrCat("kv_block_keys has ", plan.kv_block_keys.size(),
+                                " keys; the prompt of ", plan.prompt_tokens, " tokens fills ",
+                                plan.prompt_tokens / b.kv_block_tokens, " KV blocks of ",
+                                b.kv_block_tokens, " tokens"));
+  }
   if (plan.input_bytes > b.input_bytes) {
     return TooLarge("the request holds input bytes of", plan.input_bytes, "input_bytes",
                     b.input_bytes);
@@ -246,6 +252,8 @@ OrchestratorStats Orchestrator::Impl::stats() const {
   s.units_in_flight = places_.used().units;
   s.kv_blocks_used = kv_.used_blocks();
   s.peak_kv_blocks_used = kv_.peak_used_blocks();
+  s.kv_blocks_cached = kv_.cached_blocks();
+  s.kv_evictions = kv_.evictions();
   return s;
 }
 

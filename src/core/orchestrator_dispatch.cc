@@ -69,7 +69,7 @@ bool Orchestrator::Impl::PlaceEmbedding(Request& r, int32_t unit) {
   const RequestId id = r.plan.id;
   if (config_.policy.gate == Gate::kWholeRequest) {
     if (!places_.TryPlaceAll(id)) return false;
-    for (size_t u = 0; u < r.units.size(); ++u) tracker_.Reserve({id, static_cast<int32_t>(u)});
+    for (int32_t u : r.layout.prompt_order) tracker_.Reserve({id, u});
     r.placed_whole = true;
     return true;
   }
@@ -191,15 +191,18 @@ bool Orchestrator::Impl::TryStage(Worker& worker, int32_t index) {
 }
 
 bool Orchestrator::Impl::MayEnter(const Request& r) const {
-  return r.has_kv || (places_.MayEnter(r.plan.id) &&
-                      kv_.CanAllocate(kv_.BlocksFor(r.plan.prompt_tokens + r.plan.max_new_tokens)));
+  return r.has_kv || (places_.MayEnter(r.plan.id) && kv_.CanAllocate(r.kv_lacks));
 }
 
 bool Orchestrator::Impl::Enter(RequestId id) {
   Request& r = *Find(id);
   if (r.has_kv) return true;
   if (!MayEnter(r)) return false;
-  kv_.Allocate(kv_.BlocksFor(r.plan.prompt_tokens + r.plan.max_new_tokens), &r.kv_blocks);
+  kv_.EndHold(r.kv_blocks);
+  r.kv_published = static_cast<int64_t>(r.kv_blocks.size());
+  stats_.reused_tokens += r.reused_tokens;
+  kv_.Allocate(r.kv_lacks, &r.kv_blocks);
+  EndWaitForKv(r);
   r.has_kv = true;
   places_.Enter(id);
   return true;
@@ -207,6 +210,7 @@ bool Orchestrator::Impl::Enter(RequestId id) {
 
 int64_t Orchestrator::Impl::ChunkFor(RequestId id, int64_t limit) {
   Request& r = *Find(id);
+  if (!r.has_kv && !r.plan.kv_block_keys.empty()) ReuseBeforeEntry(r);
   if (EncodesAtItsTurn() && r.units_to_encode > 0) return ChunkAfterEncode(r, limit);
   const int64_t tokens = tracker_.LargestChunk(id, limit);
   return tokens > 0 ? tokens : TokenScheduler::kCloseBatch;

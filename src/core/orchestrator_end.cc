@@ -19,6 +19,7 @@ void Orchestrator::Impl::Emit(EventType type, const Request& r, int32_t item) {
   event.type = type;
   event.request = r.plan.id;
   event.item = item;
+  event.reused_tokens = r.reused_tokens;
   if (IsTerminal(type)) event.status = &r.terminal_status;
   if (IsTerminal(type) || type == EventType::kFirstToken) event.times = &r.times;
   sink_->OnEvent(event);
@@ -91,6 +92,7 @@ void Orchestrator::Impl::End(Request& r, EventType terminal, absl::Status status
   encoder_.Remove(id);
   tokens_.Remove(id);
   places_.StopPlacing(id);
+  EndWaitForKv(r);
   for (auto it = awaited_.lower_bound({id, 0}); it != awaited_.end() && it->request == id;) {
     it = awaited_.erase(it);
   }
@@ -146,7 +148,8 @@ void Orchestrator::Impl::Settle(Request& r) {
     ReleasePixels(r, static_cast<int32_t>(u));
     if (r.micro_batches_out == 0) ReleaseEmbedding(r, static_cast<int32_t>(u));
   }
-  if (r.micro_batches_out == 0 && r.has_kv) {
+  if (r.micro_batches_out == 0) {
+    if (!r.has_kv) kv_.EndHold(r.kv_blocks);
     kv_.Free(&r.kv_blocks);
     r.has_kv = false;
   }

@@ -1,6 +1,6 @@
 // The state of an Orchestrator. Split over orchestrator.cc (creation, limits, step), _submit.cc
-// (the way in), _policy.cc (order, B and C from learned rates), _dispatch.cc (what to start),
-// _progress.cc (what finished) and _end.cc (the way out).
+// (the way in), _reuse.cc (KV that others wrote), _policy.cc (order, B and C from learned rates),
+// _dispatch.cc (what to start), _progress.cc (what finished) and _end.cc (the way out).
 
 #ifndef RSERVE_SRC_CORE_ORCHESTRATOR_IMPL_H_
 #define RSERVE_SRC_CORE_ORCHESTRATOR_IMPL_H_
@@ -42,7 +42,7 @@ class Orchestrator::Impl {
     bool preparing = false;  // a prepare token is out
     bool prepared = false;
     bool encoding = false;  // an encode token is out
-    bool encoded = false;
+    bool encoded = false;   // or reused KV covers it
   };
 
   struct Request {
@@ -58,8 +58,11 @@ class Orchestrator::Impl {
     bool hopeless = false;             // cannot meet the SLO any more
     TimeNs hopeless_from_ns = kNever;  // its entry in slo_checks_
     bool placed_whole = false;         // whole-request gate: its embeddings are reserved
-    bool has_kv = false;               // entered: holds its KV blocks
-    std::vector<int32_t> kv_blocks;
+    bool has_kv = false;               // entered: has all of its KV blocks
+    std::vector<int32_t> kv_blocks;    // before that: those that it shares
+    int64_t kv_lacks = -1;             // its entry in kv_lacks_; -1: none
+    int64_t kv_published = 0;          // blocks, from the first one on, that others may share
+    int64_t reused_tokens = 0;
     int32_t prepares_out = 0;  // tokens that are out, by what they may touch
     int32_t encodes_out = 0;
     int32_t micro_batches_out = 0;
@@ -116,6 +119,15 @@ class Orchestrator::Impl {
   void Apply(DrainInput& input);
   void Apply(AbortInput& input);
   void ExpireDeadlines();
+
+  // KV that others wrote.
+  int64_t KvNeed(const Request& request) const;
+  void WaitForKv(Request& request);
+  void EndWaitForKv(Request& request);
+  void HoldReusable(Request& request, int64_t end);
+  void SkipReused(Request& request);
+  void ReuseBeforeEntry(Request& request);
+  void PublishKv(Request& request, int64_t end);
 
   // Order, B and C.
   bool UsesOrder() const { return config_.policy.order != Order::kArrival; }
@@ -185,6 +197,8 @@ class Orchestrator::Impl {
   TokenScheduler tokens_;
   KvBlockPool kv_;
   PlaceLedger places_;
+  // Blocks that the requests that have not entered still lack, each its number.
+  std::multiset<int64_t> kv_lacks_;
 
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   absl::flat_hash_map<ActionToken, Flight> flights_;

@@ -167,6 +167,7 @@ void Orchestrator::Impl::RetireMicroBatch(uint64_t id, const absl::Status& statu
       End(r, EventType::kFailed, status);
     } else {
       stats_.prefilled_tokens += entry.tokens;
+      PublishKv(r, entry.begin + entry.tokens);
       if (entry.begin + entry.tokens == r.plan.prompt_tokens) {
         r.times.first_token_ns = now_ns_;
         Emit(EventType::kFirstToken, r);

@@ -54,29 +54,32 @@ void Orchestrator::Impl::Apply(SubmitInput& input) {
   r.units_to_encode = static_cast<int64_t>(r.plan.units.size());
   r.times.submitted_ns = now_ns_;
   // Here, not at its entry: forming a micro-batch should allocate as little as can be.
-  r.kv_blocks.reserve(
-      static_cast<size_t>(kv_.BlocksFor(r.plan.prompt_tokens + r.plan.max_new_tokens)));
+  r.kv_blocks.reserve(static_cast<size_t>(KvNeed(r)));
   requests_.emplace(id, std::move(owned));
   ++stats_.accepted;
   ++stats_.open_requests;
   stats_.input_bytes += r.plan.input_bytes;
-  Emit(EventType::kAccepted, r);
-
   // CheckFits has validated the plan and the id is new, so this cannot fail.
   tracker_.Add(r.plan).IgnoreError();
-  places_.Add(id, &r.layout);
   tokens_.Add(id, r.arrival, r.plan.prompt_tokens);
+  HoldReusable(r, r.plan.prompt_tokens - 1);
+  WaitForKv(r);
+  Emit(EventType::kAccepted, r);
+  if (r.reused_tokens > 0) SkipReused(r);
+
+  places_.Add(id, &r.layout);
   QueueForEncode(r);
   if (r.plan.deadline_ns != kNever) deadlines_.insert({r.plan.deadline_ns, r.arrival, id});
   UpdateSchedulable(r);
-  rates_.RequestCame(r.plan.prompt_tokens);
-  prefill_backlog_ += r.plan.prompt_tokens;
+  const int64_t tokens = tokens_.Remaining(id);
+  rates_.RequestCame(tokens);
+  prefill_backlog_ += tokens;
   encode_backlog_ += r.encode_tokens;
   UpdateOrder(r);
 }
 
 void Orchestrator::Impl::QueueForEncode(Request& r) {
-  if (r.plan.units.empty()) return;
+  if (r.layout.prompt_order.empty()) return;
   std::vector<int64_t> tokens;
   tokens.reserve(r.layout.prompt_order.size());
   for (int32_t unit : r.layout.prompt_order) tokens.push_back(r.plan.units[unit].tokens);

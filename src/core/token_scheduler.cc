@@ -95,6 +95,13 @@ void TokenScheduler::SetSchedulable(RequestId id, int64_t tokens) {
   Reindex(r);
 }
 
+void TokenScheduler::Skip(RequestId id, int64_t tokens) {
+  Request& r = *requests_.find(id)->second;
+  r.begin += tokens;
+  r.remaining -= tokens;
+  r.schedulable = std::max<int64_t>(r.schedulable - tokens, 0);  // its place stays right
+}
+
 bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch) {
   batch->clear();
   taken_.clear();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 
 #include "src/core/unit_rows.h"
 
@@ -31,7 +30,7 @@ void CutSpan(const RequestPlan& plan, const UnitRows& rows, const SpanPlan& span
 // Fills UnitLayout::floor. O(units log units): the units still read behind a position are kept in a
 // heap by their last token while the position moves right.
 void FillFloors(const RequestPlan& plan, UnitLayout* layout) {
-  const size_t n = plan.units.size();
+  const size_t n = layout->prompt_order.size();
   layout->floor.resize(n);
   auto later = [layout](int32_t a, int32_t b) {
     return layout->last_token[a] > layout->last_token[b];
@@ -64,7 +63,16 @@ void FillFloors(const RequestPlan& plan, UnitLayout* layout) {
 
 }  // namespace
 
-UnitLayout BuildUnitLayout(const RequestPlan& plan) {
+int64_t UnitLayout::WholeUpTo(int64_t token) const {
+  if (!has_atomic) return token;
+  auto after = std::partition_point(segments.begin(), segments.end(),
+                                    [token](const Segment& s) { return s.token_begin < token; });
+  if (after == segments.begin()) return token;
+  const Segment& s = *(after - 1);
+  return s.atomic && token < s.group_end ? s.group_begin : token;
+}
+
+UnitLayout BuildUnitLayout(const RequestPlan& plan, int64_t skipped) {
   UnitLayout layout;
   const size_t n = plan.units.size();
   const UnitRows rows(plan);
@@ -81,16 +89,16 @@ UnitLayout BuildUnitLayout(const RequestPlan& plan) {
     layout.first_token[s.unit] = std::min(layout.first_token[s.unit], s.group_begin);
     layout.last_token[s.unit] = std::max(layout.last_token[s.unit], s.token_begin + s.tokens);
   }
-  layout.prompt_order.resize(n);
-  std::iota(layout.prompt_order.begin(), layout.prompt_order.end(), 0);
+  for (size_t u = 0; u < n; ++u) {
+    if (layout.last_token[u] <= skipped) continue;
+    layout.prompt_order.push_back(static_cast<int32_t>(u));
+    layout.total.embedding_bytes += plan.units[u].embedding_bytes;
+    layout.total.pixel_bytes += plan.units[u].pixel_bytes;
+    layout.total.units += 1;
+  }
   std::stable_sort(
       layout.prompt_order.begin(), layout.prompt_order.end(),
       [&layout](int32_t a, int32_t b) { return layout.first_token[a] < layout.first_token[b]; });
-  for (const UnitPlan& unit : plan.units) {
-    layout.total.embedding_bytes += unit.embedding_bytes;
-    layout.total.pixel_bytes += unit.pixel_bytes;
-    layout.total.units += 1;
-  }
   FillFloors(plan, &layout);
   return layout;
 }

@@ -31,7 +31,7 @@ struct Amounts {
 
 struct UnitLayout {
   std::vector<Segment> segments;
-  std::vector<int32_t> prompt_order;  // units by the token from which on they are needed
+  std::vector<int32_t> prompt_order;  // units to encode, by the token from which on they are needed
   std::vector<int64_t> first_token;   // by unit: nothing from this token on runs without it
   std::vector<int64_t> last_token;    // by unit: one past the last token that reads it
   // By position k in prompt_order: the largest amounts that must be held at once to get past any of
@@ -40,10 +40,14 @@ struct UnitLayout {
   Amounts total;               // of all units
   int64_t largest_atomic = 0;  // tokens of the longest atomic span
   bool has_atomic = false;
+
+  // The last place at or before `token` where a chunk may end: not inside an atomic span.
+  int64_t WholeUpTo(int64_t token) const;
 };
 
-// The plan must be valid (ValidatePlan).
-UnitLayout BuildUnitLayout(const RequestPlan& plan);
+// The plan must be valid (ValidatePlan). Units that no token from `skipped` on reads are left out
+// of prompt_order, floor and total: reused KV covers them.
+UnitLayout BuildUnitLayout(const RequestPlan& plan, int64_t skipped = 0);
 
 }  // namespace rserve
 

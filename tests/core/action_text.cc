@@ -170,6 +170,9 @@ void ActionLog::OnReleaseEmbedding(UnitRef unit) {
 void ActionLog::OnEvent(const EventAction& event) {
   absl::StrAppend(&text, options_.indent, "event r", event.request, " ", EventName(event.type));
   if (event.item >= 0) absl::StrAppend(&text, " item", event.item);
+  if (event.type == EventType::kAccepted && event.reused_tokens > 0) {
+    absl::StrAppend(&text, " reused=", event.reused_tokens);
+  }
   if (event.status != nullptr) absl::StrAppend(&text, " ", event.status->ToString());
   if (options_.times && event.times != nullptr) {
     absl::StrAppend(&text, " submitted=", event.times->submitted_ns,

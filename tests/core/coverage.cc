@@ -80,6 +80,12 @@ constexpr const char* kNames[] = {
     "finished square root budget",
     "finished adaptive encode batch",
     "older request passed",
+    "prefix reused",
+    "prefix reused at entry",
+    "unit covered",
+    "unit partly covered",
+    "block shared in use",
+    "kv evicted",
 };
 static_assert(sizeof(kNames) / sizeof(kNames[0]) == kReachedCount);
 

@@ -90,6 +90,13 @@ enum class Reached : int32_t {
   kFinishedSquareRootBudget,
   kFinishedAdaptiveEncodeBatch,
   kOlderRequestPassed,
+  // Reuse of KV.
+  kPrefixReused,
+  kPrefixReusedAtEntry,
+  kUnitCovered,
+  kUnitPartlyCovered,
+  kBlockSharedInUse,
+  kKvEvicted,
   kCount,
 };
 

@@ -208,5 +208,25 @@ TEST_CASE("random plans: frontier, chunks, slices and releases agree with a plai
   }
 }
 
+TEST_CASE("what is skipped needs no unit and releases those that nothing else reads") {
+  EmbeddingTracker tracker;
+  // 2 text, 4 rows of unit 0, 4 of unit 1, 2 text, unit 0's rows once more.
+  const RequestPlan plan = PlanBuilder(1).Text(2).Image(4).Image(4).Text(2).Span(0, 0, 4).Build();
+  REQUIRE(tracker.Add(plan).ok());
+  std::vector<int32_t> released;
+  tracker.Skip(1, 8, &released);  // ends within unit 1
+  CHECK(released.empty());
+  CHECK(tracker.Scheduled(1) == 8);
+  CHECK(tracker.Committed(1) == 8);
+  CHECK(tracker.Frontier(1) == 8);
+  tracker.Reserve({1, 1});
+  tracker.MarkReady({1, 1});
+  CHECK(tracker.Frontier(1) == 12);  // unit 0 is read again
+  tracker.Skip(1, 2, &released);
+  CHECK(released == std::vector<int32_t>{1});
+  CHECK(tracker.Schedulable(1) == 2);
+  CHECK(tracker.live_bytes() == 0);
+}
+
 }  // namespace
 }  // namespace rserve::test

@@ -143,6 +143,19 @@ TEST_CASE("input bytes that can never fit are refused by CheckFits") {
   CHECK(Names(status, "101"));
 }
 
+TEST_CASE("no more KV block keys are taken than the prompt fills blocks") {
+  OrchestratorConfig config = Config();
+  config.budgets.kv_block_tokens = 4;
+  const auto orchestrator = *Orchestrator::Create(config);
+  RequestPlan plan = PlanBuilder(1).Text(11).Build();
+  plan.kv_block_keys.resize(2);
+  CHECK(orchestrator->CheckFits(plan).ok());
+  plan.kv_block_keys.resize(3);
+  const absl::Status status = orchestrator->CheckFits(plan);
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(Names(status, "kv_block_keys has 3"));
+}
+
 TEST_CASE("items without an encoder and readers behind the last stage are refused") {
   OrchestratorConfig config = Config();
   config.workers.pop_back();

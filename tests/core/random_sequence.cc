@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/core/action_text.h"
 #include "tests/core/random_config.h"
+#include "tests/core/random_prefix.h"
 #include "tests/core/shadow_model.h"
 
 namespace rserve::test {
@@ -74,6 +75,7 @@ struct Mood {
   bool started = false;
   bool lazy_prefill = false;  // stages finish late, so that states pile up before them
   bool lazy_encode = false;
+  int32_t reuse_percent = 0;  // requests with keys of their KV blocks
 };
 
 Mood RandomMood(Rng& rng) {
@@ -104,6 +106,10 @@ class Sequence {
     }
     coverage_ = coverage;
     mood_ = RandomMood(rng_);
+    // From numbers of its own: what a seed gives without it stays.
+    prefix_rng_ = rng_;
+    prefix_rng_.Next();
+    mood_.reuse_percent = static_cast<int32_t>(prefix_rng_.Pick({0, 0, 50, 90}));
     model_ = std::make_unique<LoggingModel>(setup_.config, coverage, options.log || options.replay);
   }
 
@@ -198,6 +204,11 @@ class Sequence {
     RequestPlan plan = RandomPlan(rng_, setup_.traits, id, stages_, now_ns_);
     for (int32_t i = 0; i < 5 && !setup_.orchestrator->CheckFits(plan).ok(); ++i) {
       plan = RandomPlan(rng_, setup_.traits, id, stages_, now_ns_);  // mostly one that can run
+    }
+    if (mood_.reuse_percent > 0 && prefix_rng_.Percent(mood_.reuse_percent)) {
+      RequestPlan reusable =
+          prefix_.Apply(prefix_rng_, setup_.config.budgets.kv_block_tokens, plan);
+      if (setup_.orchestrator->CheckFits(reusable).ok()) plan = std::move(reusable);
     }
     if (rng_.Percent(mood_.noise_percent)) Malform(rng_, &plan);
     return SubmitInput{std::move(plan)};
@@ -312,29 +323,48 @@ class Sequence {
     return input;
   }
 
-  // Finishes all that is out, without failures, and requires that the orchestrator comes to rest.
-  // Time stands still, so that no deadline can hide a stall.
-  void Rest() {
-    mood_.lazy_prefill = mood_.lazy_encode = mood_.started = false;
+  // Finishes what is out until nothing is.
+  void FinishAll() {
     int64_t bound = 200;
     for (const auto& request : model_->requests()) {
       bound += 20 * (request->shape.plan().prompt_tokens + request->shape.num_units() + 1);
     }
     for (int64_t i = 0; ok_ && i < bound && !model_->out().empty(); ++i) {
       std::vector<Input> inputs;
-      mood_.fail_percent = 0;
       do {
         AddCompletion(&inputs);
       } while (rng_.Percent(30));
       Step(std::move(inputs));
     }
-    if (!ok_) return;
-    Step({});
+    if (ok_) Step({});
+  }
+
+  // No block may be lost to reuse: a request that needs all of them still runs.
+  void TakeWholePool() {
+    const Budgets& budgets = setup_.config.budgets;
+    RequestPlan plan;
+    plan.id = next_id_++;
+    plan.prompt_tokens = int64_t{budgets.kv_blocks} * budgets.kv_block_tokens - 1;
+    const bool short_enough = plan.prompt_tokens <= 100 * setup_.config.policy.token_budget;
+    if (plan.prompt_tokens < 1 || !short_enough || model_->draining() || model_->worker_lost()) {
+      return;
+    }
+    Step({SubmitInput{plan}});
+    FinishAll();
+  }
+
+  // Finishes all that is out, without failures, and requires that the orchestrator comes to rest.
+  // Time stands still, so that no deadline can hide a stall.
+  void Rest() {
+    mood_.lazy_prefill = mood_.lazy_encode = mood_.started = false;
+    mood_.fail_percent = 0;
+    FinishAll();
+    if (ok_ && mood_.reuse_percent > 0) TakeWholePool();
     if (!ok_) return;
     const OrchestratorStats stats = setup_.orchestrator->stats();
     if (!setup_.orchestrator->idle() || model_->known_requests() > 0 || !model_->out().empty()) {
-      extra_violation_ = absl::StrCat("invariant 6: not at rest after ", bound,
-                                      " steps: ", model_->known_requests(), " requests are left");
+      extra_violation_ = absl::StrCat("invariant 6: not at rest: ", model_->known_requests(),
+                                      " requests are left");
     } else if (stats.embedding_bytes != 0 || stats.pixel_bytes != 0 || stats.units_in_flight != 0 ||
                stats.kv_blocks_used != 0 || stats.input_bytes != 0) {
       extra_violation_ =
@@ -377,6 +407,8 @@ class Sequence {
 
   const SequenceOptions options_;
   Rng rng_;
+  Rng prefix_rng_{0};
+  RandomPrefix prefix_;
   RandomSetup setup_;
   Coverage* coverage_ = nullptr;
   Mood mood_;

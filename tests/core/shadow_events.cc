@@ -33,7 +33,7 @@ void ShadowModel::OnRefusedOrAccepted(const EventAction& event) {
     if (input_bytes_ > config_.budgets.input_bytes) {
       Fail("4", "input bytes ", input_bytes_, " > ", config_.budgets.input_bytes);
     }
-    return;
+    return AcceptReuse(event, request);
   }
   refused_ += 1;
   if (event.status == nullptr || event.status->ok()) {
@@ -105,7 +105,7 @@ void ShadowModel::OnItemEvent(const EventAction& event, ShadowRequest* request) 
   for (size_t u = 0; u < plan.units.size(); ++u) {
     if (plan.units[u].item != event.item) continue;
     const ShadowUnit::State state = request->units[u].state;
-    if (encoded && state != ShadowUnit::State::kEncoded) {
+    if (encoded && state != ShadowUnit::State::kEncoded && state != ShadowUnit::State::kCovered) {
       return Fail("6", "r", event.request, " item ", event.item,
                   " is told to be encoded, but unit ", u, " is not");
     }

@@ -77,7 +77,7 @@ void ShadowModel::ApplySubmit(const Orchestrator& orchestrator, const RequestPla
   request->encoded.assign(plan.units.size(), false);
   request->item_encoded.assign(plan.num_items, false);
   request->input_released.assign(plan.num_items, false);
-  request->frontier = request->shape.FrontierOf(request->encoded);
+  request->frontier = request->shape.FrontierOf(request->encoded, 0);
   request->times.submitted_ns = now_ns_;
   requests_.push_back(std::move(request));
 }
@@ -136,7 +136,7 @@ void ShadowModel::ApplyEncode(const OutAction& action, const EncodeFinishedInput
     if (unit.attempts > 1) Hit(Reached::kEncodeRetryHelped);
     request->encoded[index] = true;
     request->units_encoded += 1;
-    request->frontier = request->shape.FrontierOf(request->encoded);
+    request->frontier = request->shape.FrontierOf(request->encoded, request->reused);
     if (!request->ended && !request->must_end) request->times.last_encode_ns = now_ns_;
   }
 }
@@ -172,6 +172,7 @@ void ShadowModel::FinishStage(uint64_t micro_batch, const absl::Status& status) 
       }
       if (last) {
         entry.request->prefilled = entry.chunk.begin + entry.chunk.tokens;
+        NoteWritten(*entry.request, entry.chunk.begin, entry.request->prefilled);
         if (entry.request->prefilled == entry.request->shape.plan().prompt_tokens) {
           entry.request->first_token_due = true;
         }

@@ -22,7 +22,7 @@ ShadowModel::ShadowModel(const OrchestratorConfig& config, Coverage* coverage)
     }
   }
   max_micro_batches_ = config_.max_micro_batches > 0 ? config_.max_micro_batches : depths;
-  block_owner_.assign(config_.budgets.kv_blocks, nullptr);
+  blocks_.resize(config_.budgets.kv_blocks);
 }
 
 bool ShadowModel::Step(Orchestrator& orchestrator, TimeNs now_ns, std::vector<Input>& inputs) {
@@ -199,7 +199,8 @@ void ShadowModel::OnEncode(const EncodeAction& action) {
     for (int32_t u = 0; u < request->shape.num_units(); ++u) {
       const auto state = request->units[u].state;
       if (request->shape.rank(u) < request->shape.rank(ref.unit) &&
-          state != ShadowUnit::State::kEncoding && state != ShadowUnit::State::kEncoded) {
+          state != ShadowUnit::State::kEncoding && state != ShadowUnit::State::kEncoded &&
+          state != ShadowUnit::State::kCovered) {
         return Fail("3", "r", ref.request, " unit ", ref.unit, " is encoded before unit ", u,
                     ", which comes first in the prompt");
       }
@@ -264,7 +265,8 @@ void ShadowModel::OnReleasePixels(UnitRef ref) {
                   action.token, " may touch them");
     }
   }
-  if (MustKeep(*request) && unit.state != ShadowUnit::State::kEncoded) {
+  if (MustKeep(*request) && unit.state != ShadowUnit::State::kEncoded &&
+      unit.state != ShadowUnit::State::kCovered) {
     return Fail("6", "pixels of r", ref.request, " unit ", ref.unit, " released before its encode");
   }
   if (unit.pixels_held) pixel_bytes_ -= request->shape.plan().units[ref.unit].pixel_bytes;
@@ -300,8 +302,11 @@ void ShadowModel::OnReleaseEmbedding(UnitRef ref) {
                   action.token, " may write it");
     }
   }
-  if (MustKeep(*request) && (unit.state != ShadowUnit::State::kEncoded ||
-                             request->shape.end_read(ref.unit) > request->committed)) {
+  // Before it enters a request may find that another has written what it was to write.
+  const bool reused = !request->entered && request->shape.end_read(ref.unit) <= MayReuse(*request);
+  if (MustKeep(*request) && !reused &&
+      (unit.state != ShadowUnit::State::kEncoded ||
+       request->shape.end_read(ref.unit) > request->committed)) {
     return Fail("6", "embedding of r", ref.request, " unit ", ref.unit, " released when only ",
                 request->committed, " tokens are committed; its last reader ends at ",
                 request->shape.end_read(ref.unit));
@@ -353,9 +358,7 @@ void ShadowModel::OnForget(RequestId id) {
       if (entry.request == request) entry.request = nullptr;
     }
   }
-  for (ShadowRequest*& owner : block_owner_) {
-    if (owner == request) owner = nullptr;
-  }
+  for (const int32_t block : request->kv_table) std::erase(blocks_[block].owners, request);
   requests_.erase(std::find_if(requests_.begin(), requests_.end(),
                                [&](const auto& other) { return other.get() == request; }));
 }

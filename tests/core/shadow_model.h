@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "rserve/cc/orchestrator.h"
@@ -28,7 +29,15 @@ namespace rserve::test {
 enum class TokenKind : int32_t { kPrepare, kEncode, kStage };
 
 struct ShadowUnit {
-  enum class State : int32_t { kWaiting, kPreparing, kPrepared, kEncoding, kEncoded, kFailed };
+  enum class State : int32_t {
+    kWaiting,
+    kPreparing,
+    kPrepared,
+    kEncoding,
+    kEncoded,
+    kFailed,
+    kCovered  // by reused KV: never to be prepared or encoded
+  };
   State state = State::kWaiting;
   int32_t attempts = 0;
   bool embedding_held = false, embedding_released = false;
@@ -52,7 +61,9 @@ struct ShadowRequest {
   std::vector<bool> item_encoded, input_released;  // events seen
   bool first_token = false;
   bool first_token_due = false;
-  int64_t scheduled = 0;         // tokens in micro-batches
+  int64_t reused = 0;            // tokens of others' KV, as told when it was accepted
+  bool entered = false;          // in a micro-batch
+  int64_t scheduled = 0;         // tokens in micro-batches, or reused
   int64_t committed = 0;         // through the last stage that reads embeddings
   int64_t prefilled = 0;         // through the last stage
   int32_t chunks_in_flight = 0;  // micro-batches of it not through the last stage
@@ -60,6 +71,12 @@ struct ShadowRequest {
   int32_t tokens_out = 0;      // action tokens that name it
   bool started_given = false;  // a StartedInput named one of its tokens
   RequestTimes times;
+};
+
+struct ShadowBlock {
+  std::vector<ShadowRequest*> owners;  // that have been given it since it was last given out anew
+  bool written = false;                // by every stage, all of it
+  KvBlockKey key = {};                 // if written
 };
 
 struct ShadowMicroBatch {
@@ -161,6 +178,22 @@ class ShadowModel : public ActionSink {
   void CheckOrderByDue(const StageAction& action);
   void CheckLaterStage(const StageAction& action, ShadowMicroBatch* batch);
   void CheckEntry(const StageAction& action, const StageEntryAction& entry, ShadowRequest* request);
+
+  // shadow_reuse.cc: KV blocks.
+  void AcceptReuse(const EventAction& event, ShadowRequest* request);
+  void CheckEnter(const StageEntryAction& entry, ShadowRequest* request);
+  void NoteWritten(const ShadowRequest& request, int64_t begin, int64_t end);
+  void Overwrite(ShadowBlock* block);
+  // What the request could reuse of what is written now.
+  int64_t MayReuse(const ShadowRequest& request) const;
+  int64_t KvNeed(const ShadowRequest& request) const;
+  bool KvTouched(const ShadowRequest& request) const;
+  // Different blocks of those that have entered; only of those whose blocks are surely not free.
+  int64_t KvTaken(bool surely) const;
+  // At most, by those that have not entered.
+  int64_t KvHeld() const;
+  bool Owns(const ShadowRequest& request, int32_t block) const;
+
   bool MayTake(const ShadowRequest& request) const;
   // Sharing::kOneRequest: the one that has the pipeline; not certain: that may still have it.
   const ShadowRequest* Exclusive(bool certain) const;
@@ -182,8 +215,6 @@ class ShadowModel : public ActionSink {
   int32_t EncodersLeft() const;
   int32_t Preparing() const;
   bool OldestFirst(const ShadowRequest& request) const;
-  int64_t KvNeed(const ShadowRequest& request) const;
-  bool KvTouched(const ShadowRequest& request) const;
 
   const OrchestratorConfig config_;
   Coverage* const coverage_;
@@ -202,13 +233,15 @@ class ShadowModel : public ActionSink {
   std::vector<OutAction> out_;                            // in order of issue
   std::vector<ShadowMicroBatch> batches_;                 // on their way, in order
   std::vector<PendingSubmit> submits_;
-  std::vector<ShadowRequest*> block_owner_;
+  std::vector<ShadowBlock> blocks_;
+  absl::flat_hash_map<KvBlockKey, int32_t> written_;  // blocks by what they hold, how many
 
   int64_t open_ = 0, input_bytes_ = 0;
   int64_t embedding_bytes_ = 0, pixel_bytes_ = 0, units_held_ = 0;
   int64_t accepted_ = 0, finished_ = 0, failed_ = 0, cancelled_ = 0, refused_ = 0;
   int64_t stale_low_ = 0, stale_high_ = 0;
   int64_t encode_batches_ = 0, micro_batches_ = 0;
+  int64_t reused_tokens_ = 0;
   std::string violation_;
 };
 

@@ -48,11 +48,11 @@ ShadowPlan::ShadowPlan(RequestPlan plan) : plan_(std::move(plan)) {
   for (int32_t i = 0; i < units; ++i) rank_[prompt_order_[i]] = i;
 }
 
-int64_t ShadowPlan::FrontierOf(const std::vector<bool>& encoded) const {
+int64_t ShadowPlan::FrontierOf(const std::vector<bool>& encoded, int64_t skipped) const {
   for (const Piece& piece : pieces_) {
-    if (encoded[piece.unit]) continue;
+    if (encoded[piece.unit] || piece.end() <= skipped) continue;
     const SpanPlan& span = plan_.spans[piece.span];
-    return span.atomic ? span.token_begin : piece.begin;
+    return std::max(skipped, span.atomic ? span.token_begin : piece.begin);
   }
   return plan_.prompt_tokens;
 }

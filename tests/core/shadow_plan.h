@@ -38,8 +38,8 @@ class ShadowPlan {
   int32_t rank(int32_t unit) const { return rank_[unit]; }
 
   // The first token that must not be taken when only `encoded` units exist: the first one that
-  // reads a missing unit, or the begin of its atomic span.
-  int64_t FrontierOf(const std::vector<bool>& encoded) const;
+  // reads a missing unit, or the begin of its atomic span. Tokens before `skipped` need none.
+  int64_t FrontierOf(const std::vector<bool>& encoded, int64_t skipped) const;
 
   // The largest chunk from `begin` that ends by begin + limit and by `frontier` without cutting an
   // atomic span.

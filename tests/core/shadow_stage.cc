@@ -58,7 +58,7 @@ void ShadowModel::OnStage(const StageAction& action) {
 
 const ShadowRequest* ShadowModel::Exclusive(bool certain) const {
   for (const auto& request : requests_) {
-    if ((certain ? MustKeep(*request) : Running(*request)) && request->scheduled > 0 &&
+    if ((certain ? MustKeep(*request) : Running(*request)) && request->entered &&
         request->prefilled < request->shape.plan().prompt_tokens) {
       return request.get();
     }
@@ -96,7 +96,7 @@ void ShadowModel::CheckOrderByDue(const StageAction& action) {
     const ShadowRequest& request = *Find(entry.chunk.request);
     const bool last = &entry == &action.entries.back();
     const int64_t can = MayTake(request)
-                            ? request.shape.LargestChunk(request.scheduled, left, request.frontier)
+                            ? request.shape.LargestChunk(entry.chunk.begin, left, request.frontier)
                             : 0;
     if (entry.chunk.tokens < can) {
       return Fail(last ? "2" : "5", "r", request.id(), " gives ", entry.chunk.tokens,
@@ -110,7 +110,7 @@ void ShadowModel::CheckOrderByDue(const StageAction& action) {
     for (const StageEntryAction& entry : action.entries) {
       const ShadowRequest& request = *Find(entry.chunk.request);
       if (request.arrival < older->arrival) continue;
-      if (older->scheduled == 0 && request.scheduled > 0) continue;  // it may lack room to enter
+      if (!older->entered && request.entered) continue;  // it may lack room to enter
       Hit(Reached::kOlderRequestPassed);
       if (request.times.submitted_ns - older->times.submitted_ns >= guard_ns) {
         return Fail("5", "r", request.id(), " passes r", older->id(), ", which came ",
@@ -133,10 +133,10 @@ void ShadowModel::CheckOrder(const StageAction& action) {
   for (const auto& request : requests_) {
     const bool in =
         next < action.entries.size() && action.entries[next].chunk.request == request->id();
-    const bool entered = request->scheduled > 0;
+    const bool entered = request->entered;
+    const int64_t from = in ? action.entries[next].chunk.begin : request->scheduled;
     const int64_t can =
-        MayTake(*request) ? request->shape.LargestChunk(request->scheduled, left, request->frontier)
-                          : 0;
+        MayTake(*request) ? request->shape.LargestChunk(from, left, request->frontier) : 0;
     if (in) {
       const int64_t tokens = action.entries[next].chunk.tokens;
       if (closed_for != nullptr) {
@@ -151,7 +151,7 @@ void ShadowModel::CheckOrder(const StageAction& action) {
                     tokens, " tokens and could give ", can);
       }
       left -= tokens;
-      if (left == 0 && request->scheduled + tokens < request->frontier) {
+      if (left == 0 && from + tokens < request->frontier) {
         Hit(Reached::kBudgetBCutAChunk);
       }
       next += 1;
@@ -210,7 +210,9 @@ void ShadowModel::CheckFirstStage(const StageAction& action) {
     if (entry.chunk.tokens < 1) {
       return Fail("2", "r", entry.chunk.request, " has an empty entry");
     }
-    if (entry.chunk.begin != request->scheduled) {
+    // Only before it enters can more of its prompt have been written by others (CheckEnter).
+    if (entry.chunk.begin < request->scheduled ||
+        (request->entered && entry.chunk.begin > request->scheduled)) {
       return Fail("1", "r", request->id(), " gives tokens from ", entry.chunk.begin,
                   ", its next is ", request->scheduled);
     }
@@ -234,25 +236,9 @@ void ShadowModel::CheckFirstStage(const StageAction& action) {
   for (const StageEntryAction& entry : action.entries) {
     if (!violation_.empty()) return;
     ShadowRequest* request = Find(entry.chunk.request);
-    if (request->scheduled == 0) {
+    if (!request->entered) {
       request->times.first_prefill_ns = now_ns_;
-      request->kv_table.assign(entry.kv_blocks.begin(), entry.kv_blocks.end());
-      if (static_cast<int64_t>(request->kv_table.size()) != KvNeed(*request)) {
-        return Fail("4", "r", request->id(), " has ", request->kv_table.size(),
-                    " KV blocks, needs ", KvNeed(*request));
-      }
-      for (const int32_t block : request->kv_table) {
-        if (block < 0 || block >= static_cast<int32_t>(block_owner_.size())) {
-          return Fail("4", "r", request->id(), " has KV block ", block, " of ",
-                      block_owner_.size());
-        }
-        ShadowRequest*& owner = block_owner_[block];
-        if (owner != nullptr && KvTouched(*owner)) {
-          return Fail("6", "KV block ", block, " is given to r", request->id(), " while r",
-                      owner->id(), " has it");
-        }
-        owner = request;
-      }
+      CheckEnter(entry, request);
     }
     CheckEntry(action, entry, request);
     request->scheduled += entry.chunk.tokens;
@@ -287,7 +273,7 @@ void ShadowModel::CheckEntry(const StageAction& action, const StageEntryAction& 
     return Fail("6", "the block table of r", request->id(), " has changed");
   }
   for (const int32_t block : entry.kv_blocks) {
-    if (block_owner_[block] != request) {
+    if (!Owns(*request, block)) {
       return Fail("6", "KV block ", block, " of r", request->id(), " belongs to another request");
     }
   }
@@ -345,20 +331,6 @@ void ShadowModel::CheckLaterStage(const StageAction& action, ShadowMicroBatch* b
     if (action.entries[i].ended) Hit(Reached::kEndedEntryOnLaterStage);
   }
   if (!any_open) Fail("6", "mb", batch->number, " goes on though all its requests have ended");
-}
-
-int64_t ShadowModel::KvNeed(const ShadowRequest& request) const {
-  const RequestPlan& plan = request.shape.plan();
-  const int64_t block = config_.budgets.kv_block_tokens;
-  return (plan.prompt_tokens + plan.max_new_tokens + block - 1) / block;
-}
-
-bool ShadowModel::KvTouched(const ShadowRequest& request) const {
-  if (MustKeep(request)) return request.scheduled > 0;
-  return std::any_of(batches_.begin(), batches_.end(), [&](const ShadowMicroBatch& batch) {
-    return batch.out && std::any_of(batch.entries.begin(), batch.entries.end(),
-                                    [&](const auto& entry) { return entry.request == &request; });
-  });
 }
 
 }  // namespace rserve::test

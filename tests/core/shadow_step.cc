@@ -93,15 +93,14 @@ void ShadowModel::CheckBudgets(const OrchestratorStats& stats) {
       Fail("4", what, " ", told, " > ", budget);
     }
   };
-  int64_t kv_low = 0, kv_high = 0, reserve_embedding = 0, reserve_pixels = 0, reserve_units = 0;
+  const int64_t kv_low = KvTaken(/*surely=*/true);
+  int64_t kv_high = KvTaken(/*surely=*/false) + KvHeld();
+  int64_t reserve_embedding = 0, reserve_pixels = 0, reserve_units = 0;
   // A whole-request gate reserves ahead of what can be seen.
   const bool ahead = config_.policy.gate == Gate::kWholeRequest ||
                      config_.policy.trigger != EncodeTrigger::kOnArrival;
   for (const auto& request : requests_) {
-    if (request->scheduled > 0) {
-      if (KvTouched(*request)) kv_low += KvNeed(*request);
-      kv_high += KvNeed(*request);
-    } else if (config_.policy.trigger != EncodeTrigger::kOnArrival) {
+    if (!request->entered && config_.policy.trigger != EncodeTrigger::kOnArrival) {
       kv_high += KvNeed(*request);  // entered, and its micro-batch waits for an encode
     }
     if (!ahead) continue;
@@ -122,6 +121,8 @@ void ShadowModel::CheckBudgets(const OrchestratorStats& stats) {
   within("units in flight", stats.units_in_flight, units_held_, units_held_ + reserve_units,
          limit.units_in_flight);
   within("KV blocks", stats.kv_blocks_used, kv_low, kv_high, limit.kv_blocks);
+  within("KV blocks, used and kept", stats.kv_blocks_used + stats.kv_blocks_cached,
+         stats.kv_blocks_used, limit.kv_blocks, limit.kv_blocks);
   within("peak embedding bytes", stats.peak_embedding_bytes, stats.embedding_bytes,
          limit.embedding_bytes, limit.embedding_bytes);
   within("peak pixel bytes", stats.peak_pixel_bytes, stats.pixel_bytes, limit.pixel_bytes,
@@ -144,6 +145,11 @@ void ShadowModel::CheckStats(const OrchestratorStats& stats, bool idle) {
   same("encode batches", stats.encode_batches, encode_batches_);
   same("micro-batches", stats.micro_batches, micro_batches_);
   same("idle", idle, requests_.empty());
+  // Of one that waits for an encode after it has entered nothing is seen yet.
+  if (config_.policy.trigger == EncodeTrigger::kOnArrival) {
+    same("reused tokens", stats.reused_tokens, reused_tokens_);
+  }
+  if (stats.kv_evictions > 0) Hit(Reached::kKvEvicted);
   if (stats.stale_tokens < stale_low_ || stats.stale_tokens > stale_high_) {
     Fail("6", "stats say stale tokens ", stats.stale_tokens, ", the books say ", stale_low_);
   }
@@ -166,7 +172,7 @@ bool ShadowModel::OldestFirst(const ShadowRequest& request) const {
   }
   for (const auto& other : requests_) {
     if (other.get() == &request) return true;
-    if (Running(*other) && other->scheduled == 0) return false;
+    if (Running(*other) && !other->entered) return false;
   }
   return true;
 }
@@ -176,10 +182,9 @@ void ShadowModel::CheckWork() {
   const int32_t worker = stage_worker_[0];
   if (OutOn(worker) >= config_.workers[worker].depth) return;
   if (static_cast<int32_t>(batches_.size()) >= max_micro_batches_) return;
-  int64_t kv_free = config_.budgets.kv_blocks;
+  const int64_t kv_free = config_.budgets.kv_blocks - KvTaken(/*surely=*/false) - KvHeld();
   bool all_encoded = true;
   for (const auto& request : requests_) {
-    if (request->scheduled > 0) kv_free -= KvNeed(*request);
     all_encoded &= !Running(*request) || request->units_encoded == request->shape.num_units();
   }
   // The stage may have to wait for an encode of its own worker.
@@ -194,11 +199,11 @@ void ShadowModel::CheckWork() {
   const bool by_arrival = config_.policy.order == Order::kArrival;
   const bool all_can_enter =
       any_room && std::all_of(requests_.begin(), requests_.end(), [&](const auto& request) {
-        return !MayTake(*request) || request->scheduled > 0 || KvNeed(*request) <= kv_free;
+        return !MayTake(*request) || request->entered || KvNeed(*request) <= kv_free;
       });
   for (const auto& request : requests_) {
     if (!MayTake(*request)) continue;
-    const bool entered = request->scheduled > 0;
+    const bool entered = request->entered;
     if (!by_arrival && !entered && !all_can_enter) continue;
     if (entered || ((any_room || OldestFirst(*request)) && KvNeed(*request) <= kv_free)) {
       return Fail("2", "stage 0 is left without a micro-batch, but r", request->id(),
@@ -282,16 +287,13 @@ void ShadowModel::NoteBlocked() {
   }
   const int32_t worker = stage_worker_[0];
   if (lost_[worker] || OutOn(worker) >= config_.workers[worker].depth) return;
-  int64_t kv_used = 0;
-  for (const auto& request : requests_) {
-    if (request->scheduled > 0) kv_used += KvNeed(*request);
-  }
+  const int64_t kv_used = KvTaken(/*surely=*/false);
   for (const auto& request : requests_) {
     if (!MayTake(*request)) continue;
     if (static_cast<int32_t>(batches_.size()) >= max_micro_batches_) {
       return Hit(Reached::kBlockedByInFlightLimit);
     }
-    if (request->scheduled == 0 && kv_used + KvNeed(*request) > limit.kv_blocks) {
+    if (!request->entered && kv_used + KvNeed(*request) > limit.kv_blocks) {
       return Hit(Reached::kBlockedByKvBlocks);
     }
   }

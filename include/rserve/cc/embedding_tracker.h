@@ -13,8 +13,9 @@
 //
 // Invariants
 //   T1. 0 <= committed <= scheduled <= frontier <= prompt_tokens, each only ever growing.
-//   T2. frontier is the first token that reads a unit that is not ready, or prompt_tokens: a span
-//       over several units (a video) is passed unit by unit. An atomic span is passed whole.
+//   T2. frontier is the first token that reads a unit that is not ready and was not skipped, or
+//       prompt_tokens: a span over several units (a video) is passed unit by unit. An atomic span
+//       is passed whole.
 //   T3. live_bytes is the sum of embedding_bytes over reserved and not yet released units.
 //   T4. A unit is released once: when its last reader committed, or with its request.
 
@@ -62,6 +63,11 @@ class EmbeddingTracker {
   // The largest chunk of at most `limit` tokens that can be taken next: never more than
   // Schedulable, never cutting an atomic span.
   int64_t LargestChunk(RequestId request, int64_t limit) const;
+
+  // The next `tokens` tokens need no micro-batch: keys and values that are there hold them. Nothing
+  // may be scheduled and uncommitted, and no atomic span be cut. Appends the units that are thereby
+  // released to `released`.
+  void Skip(RequestId request, int64_t tokens, std::vector<int32_t>* released);
 
   // The next `tokens` tokens go into a micro-batch. `tokens` must be what LargestChunk allows.
   void Schedule(RequestId request, int64_t tokens);

@@ -26,7 +26,8 @@
 //      places for the units to come), the limit of micro-batches in flight, or an encode that
 //      stage's worker must do first (EncodeTrigger; and where C follows the load and one worker is
 //      all there is, the pictures of the request that is next, while they are being prepared).
-//   3. A unit is encoded once an attempt, unless its encode failed; never after its request ended.
+//   3. A unit is encoded once an attempt, unless its encode failed; never after its request ended;
+//      not at all if the KV that its request reuses covers all that reads it.
 //   4. Referenced embedding bytes, pixel bytes, units in flight and KV blocks never exceed their
 //      budgets, and are zero when no request is open and no token is out.
 //   5. Under Order::kArrival a request never overtakes an older one, except where the older has no
@@ -35,6 +36,9 @@
 //   6. Every accepted request gets exactly one terminal event; no buffer is released while a token
 //      that may touch it is out.
 //   7. Same inputs, same actions: rates are learned from completions in integers (core/rates.h).
+//   8. What is reused is a true prefix: its blocks hold, under the request's own keys, what every
+//      stage has written; its end cuts no atomic span and leaves at least one token to prefill. A
+//      block is not written while another request has it, and none is lost.
 //
 // Why no mix of budgets can deadlock. Rank requests: those that have entered (hold KV blocks) by
 // their entry, then the others by arrival. Let floor(q) be the largest amount that q must hold at
@@ -50,6 +54,15 @@
 // can have them all; so it proceeds and ends, and the next one becomes first. Under a whole-request
 // gate all of a request is placed at once in order of arrival, so whoever holds embeddings needs no
 // more of them; KV blocks are taken at entry and never asked for again.
+//
+// Reuse gives a request KV blocks before it enters: the shared ones, which it holds from its submit
+// on. Rule (d): it may take hold of more only if all that requests that have not entered hold then,
+// and the most that another of them still lacks, fit the pool together. So for every request that
+// has not entered: its lack and all that later holds keep from it fit the pool (holds only grow
+// under (d), a lack only shrinks, and a request's own hold moves a block from the one to the
+// other). When nobody has entered, what is not free are holds, and those of the oldest request and
+// of later ones are all there are: it finds what it lacks. Blocks that nobody holds or has are
+// free, whatever is kept in them.
 //
 // Orders other than by arrival change who is asked first, never who may place or enter: the encoder
 // falls back to the first-ranked request when the one due first has no place, and stage 0, when
@@ -180,7 +193,7 @@ struct StageAction {
 
 enum class EventType : int32_t {
   kAccepted = 1,
-  kItemEncoded = 2,    // `item`
+  kItemEncoded = 2,    // `item`; or it needs no encode, since reused KV covers it
   kInputReleased = 3,  // `item`: the host may reuse its pixels or bytes
   kFirstToken = 4,
   kFinished = 5,   // terminal
@@ -210,6 +223,9 @@ struct EventAction {
   int32_t item = -1;
   const absl::Status* status = nullptr;  // kFailed, kCancelled, kRefused
   const RequestTimes* times = nullptr;   // kFirstToken and terminal events
+  // Prompt tokens, from the first one on, whose KV others wrote; may still grow until the request's
+  // first micro-batch.
+  int64_t reused_tokens = 0;
 };
 
 // Receives actions in the order in which they are to be carried out. Spans and pointers are valid
@@ -223,7 +239,8 @@ class ActionSink {
   // A micro-batch that was issued will not go on: a stage failed or is lost, or all its requests
   // have ended. Each micro-batch ends once: by its last stage, or by this.
   virtual void OnMicroBatchDropped(uint64_t micro_batch) = 0;
-  // The unit's prepared input, its embedding, are not read or written any more.
+  // The unit's prepared input, its embedding, are not read or written any more. Pixels also of a
+  // unit that was never prepared, since reused KV covers it.
   virtual void OnReleasePixels(UnitRef unit) = 0;
   virtual void OnReleaseEmbedding(UnitRef unit) = 0;
   virtual void OnEvent(const EventAction& event) = 0;
@@ -243,6 +260,9 @@ struct OrchestratorStats {
   int64_t micro_batches = 0, prefilled_tokens = 0;
   int64_t accepted = 0, finished = 0, failed = 0, cancelled = 0, refused = 0;
   int64_t stale_tokens = 0;
+  int64_t reused_tokens = 0;     // of prompts that have entered: held by KV that others wrote
+  int64_t kv_blocks_cached = 0;  // in use by nobody, kept for reuse; they count as free
+  int64_t kv_evictions = 0;      // kept blocks that were given out anew
 };
 
 class Orchestrator {

@@ -8,6 +8,7 @@
 #ifndef RSERVE_CC_REQUEST_PLAN_H_
 #define RSERVE_CC_REQUEST_PLAN_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -47,6 +48,11 @@ struct SpanPlan {
   bool atomic = false;  // attended in both directions: taken by a micro-batch whole
 };
 
+// Names what a full KV block holds: a digest of its tokens, of all that stands for them (rows of an
+// item, positions, model, tenant), and of the block before it. Equal keys mean equal keys and
+// values, up to the block's last token; the host makes them so, the core only compares them.
+using KvBlockKey = std::array<uint8_t, 32>;
+
 struct RequestPlan {
   RequestId id = 0;
   int64_t prompt_tokens = 0;   // at least 1
@@ -61,6 +67,9 @@ struct RequestPlan {
   // The host's own memory is read until the input is released, so the terminal event waits for
   // preparations that are out. False: the executor has copies, the end waits for nothing.
   bool input_borrowed = true;
+  // Of the prompt's full KV blocks (Budgets::kv_block_tokens each), from the first one on; may be
+  // fewer, or none: the request then reuses nothing and leaves nothing to be reused.
+  std::vector<KvBlockKey> kv_block_keys;
 };
 
 // Checks a plan by itself: positive sizes, ids and intervals in range, order, every unit used by a

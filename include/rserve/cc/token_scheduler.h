@@ -98,6 +98,10 @@ class TokenScheduler {
   // Tells how many tokens of the request are schedulable now.
   void SetSchedulable(RequestId request, int64_t tokens);
 
+  // The request's next `tokens` tokens need no micro-batch. It must not have entered, and keeps a
+  // schedulable token if it had one; may be called by a ChunkFn about the request that it is for.
+  void Skip(RequestId request, int64_t tokens);
+
   // Forms the next micro-batch into `batch`, or returns false. Takes the tokens it puts there.
   bool Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch);
   // One micro-batch of the request has left the last stage.
