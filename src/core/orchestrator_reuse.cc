@@ -36,7 +36,11 @@ void Orchestrator::Impl::HoldReusable(Request& r, int64_t end) {
   if (static_cast<int64_t>(keys.size()) <= held) return;
   keys = keys.subspan(static_cast<size_t>(held));
   const int64_t lacks = kv_lacks_.empty() ? 0 : *kv_lacks_.rbegin();
-  int64_t blocks = held + kv_.Match(keys, kv_.num_blocks() - kv_.held_blocks() - lacks);
+  const int64_t room = kv_.num_blocks() - kv_.held_blocks() - lacks;
+  // What others hold already would be held for longer: that too is not for a request to take where
+  // the sum does not fit.
+  if (room < 0) return;
+  int64_t blocks = held + kv_.Match(keys, room);
   // An atomic span is reused whole or not at all.
   for (int64_t whole = 0; whole != blocks;) {
     whole = blocks;

@@ -170,7 +170,7 @@ TEST_CASE("random plans: frontier, chunks, slices and releases agree with a plai
     int64_t scheduled = 0, committed = 0, live = 0;
     size_t next = 0;
     while (committed < shape.plan().prompt_tokens) {
-      const int64_t frontier = shape.FrontierOf(encoded);
+      const int64_t frontier = shape.FrontierOf(encoded, 0);
       REQUIRE(tracker.Frontier(1) == frontier);
       const int64_t limit = rng.In(1, 20);
       const int64_t chunk = tracker.LargestChunk(1, limit);
