@@ -216,6 +216,7 @@ void Driver::OnEvent(const EventAction& action) {
   if (action.item >= 0) event.item_tokens = record->item_tokens[action.item];
   event.status = std::move(status);
   event.first_token = first_token;
+  event.reused_tokens = action.reused_tokens;
   if (action.times != nullptr) {
     event.times = *action.times;
     // The host's wait began with its call, not with the step that took note of it.

@@ -58,12 +58,13 @@ struct Event {
   bool more = true;  // false on the terminal event only
   RequestId request = 0;
   uint64_t user_data = 0;
-  int32_t item = -1;       // kItemEncoded, kInputReleased
+  int32_t item = -1;  // kItemEncoded, kInputReleased
   int64_t item_tokens = 0;
-  absl::Status status;     // terminal events
-  FirstToken first_token;  // kFirstToken
-  RequestTimes times;      // kFirstToken and terminal events, on the engine's clock
-  TimeNs time_ns = 0;      // when it happened, monotonic
+  absl::Status status;        // terminal events
+  FirstToken first_token;     // kFirstToken
+  RequestTimes times;         // kFirstToken and terminal events, on the engine's clock
+  TimeNs time_ns = 0;         // when it happened, monotonic
+  int64_t reused_tokens = 0;  // as EventAction
 };
 
 class Engine {

@@ -121,6 +121,11 @@ struct ModelEngineOptions {
   // Embeddings kept for requests that bring the same pictures again; equal pictures of open
   // requests are then encoded once. 0: no cache, every picture is encoded.
   int64_t embedding_cache_bytes = 0;
+  // Prompts that begin as earlier ones did (same tokens, pictures, positions and salt) reuse their
+  // KV: whole blocks that every stage has written, kept until their room is needed. What is covered
+  // is not prefilled, pictures in it are neither decoded nor encoded. Submit then hashes all of a
+  // request's pictures. False: nothing is kept.
+  bool kv_reuse = false;
   int64_t queue_requests = 0;      // open requests; 0: 1024
   int64_t max_prompt_tokens = 0;   // 0: the model's max_position_embeddings
   int64_t max_image_pixels = 0;    // width * height of a source picture; 0: 2^27
@@ -255,14 +260,15 @@ struct ModelRequest {
   // Put <|vision_start|> and <|vision_end|> around pictures; false: the other parts hold them
   // (RenderChat's do not).
   bool image_markers = true;
-  // Requests share cached embeddings with those of the same salt only: a tenant's name, for
+  // Requests share cached embeddings and KV with those of the same salt only: a tenant's name, for
   // example.
   std::string cache_salt;
   Sampling sampling;
   TimeNs deadline_ns = kNever;   // on Engine::now_ns()'s clock
   uint64_t user_data = 0;        // comes back in every event
   bool keep_logits = false;      // keep the logits of the prompt's last token in the detail
-  bool keep_embeddings = false;  // keep the pictures' embeddings in the detail
+  // Keep the pictures' embeddings in the detail; all are made, so no KV is reused for it.
+  bool keep_embeddings = false;
   bool discard_detail = false;   // acknowledged by the Poll that returns its terminal event
 };
 
@@ -304,6 +310,7 @@ struct RequestDetail {
   std::vector<float> logits;      // [vocab_size] if kept
   std::vector<float> embeddings;  // [tokens of all items][hidden_size] if kept; complete at the
                                   // first token
+  int64_t reused_tokens = 0;      // of the prompt, whose KV an earlier request wrote
 };
 
 // Of the embedding cache, since the engine was created. A unit is a picture or a temporal patch.

@@ -52,6 +52,7 @@ void DetailTable::Record(const Event& event) {
   RequestDetail& detail = entry.detail;
   detail.last_event = event.type;
   if (event.type == EventType::kFirstToken || !event.more) detail.times = event.times;
+  detail.reused_tokens = event.reused_tokens;
   if (event.more) return;
   if (entry.discard) {
     entries_.erase(it);

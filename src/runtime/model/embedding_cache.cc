@@ -11,14 +11,9 @@ namespace rserve::runtime {
 namespace {
 
 // Changed whenever the same bytes would give another embedding.
-constexpr uint64_t kKeyVersion = 1;
+constexpr uint64_t kKeyVersion = 2;
 
 void AddFloat(Sha256& hash, double value) { hash.AddInt(std::bit_cast<uint64_t>(value)); }
-
-void AddText(Sha256& hash, const std::string& text) {
-  hash.AddInt(text.size());
-  hash.Add({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-}
 
 }  // namespace
 
@@ -27,8 +22,8 @@ Digest EmbeddingKey(const UnitSource& source, const model::ImagePlan& plan,
                     const std::string& salt) {
   Sha256 hash;
   hash.AddInt(kKeyVersion);
-  AddText(hash, salt);
-  AddText(hash, model.model_type);
+  hash.AddText(salt);
+  hash.AddText(model.model_type);
   for (const int64_t value :
        {int64_t{model.text.hidden_size}, int64_t{model.vision.depth},
         int64_t{model.vision.hidden_size}, int64_t{model.vision.num_heads},
@@ -42,11 +37,20 @@ Digest EmbeddingKey(const UnitSource& source, const model::ImagePlan& plan,
   AddFloat(hash, processor.rescale_factor);
   for (const float value : processor.image_mean) AddFloat(hash, value);
   for (const float value : processor.image_std) AddFloat(hash, value);
-  if (source.kind == SourceKind::kFile || source.kind == SourceKind::kVideoFile) {
-    for (const int64_t frame : source.frame_numbers) hash.AddInt(static_cast<uint64_t>(frame));
-    hash.AddInt(source.bytes.size());
-    hash.Add(source.bytes);
-    return hash.Finish();
+  switch (source.kind) {
+    case SourceKind::kRows:
+      hash.AddInt(static_cast<uint64_t>(source.type));
+      hash.Add(source.bytes);
+      return hash.Finish();
+    case SourceKind::kFile:
+      hash.Add(source.bytes);
+      return hash.Finish();
+    case SourceKind::kVideoFile:
+      for (const int64_t frame : source.frame_numbers) hash.AddInt(static_cast<uint64_t>(frame));
+      hash.Add(source.content->Of(source.bytes));
+      return hash.Finish();
+    case SourceKind::kPixels:
+      break;
   }
   // Pixels without the padding of their rows and frames.
   const auto row = static_cast<size_t>(int64_t{source.width} * media::RawPixelBytes(source.layout));

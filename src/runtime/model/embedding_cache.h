@@ -27,7 +27,7 @@
 
 namespace rserve::runtime {
 
-// The key of a unit's embedding. Not for supplied rows.
+// The key of a unit's embedding: of what it is made from, or of the rows that were supplied.
 Digest EmbeddingKey(const UnitSource& source, const model::ImagePlan& plan,
                     const model::ImageProcessorConfig& processor, const model::ModelConfig& model,
                     const std::string& salt);

@@ -166,6 +166,7 @@ absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
   config.kv_bytes_per_token = KvBytesPerToken(model.text, options.backend);
   config.tensor_parallel = options.tensor_parallel;
   config.weights = options.weights;
+  config.kv_reuse = options.kv_reuse;
   config.max_unacknowledged = OrDefault(options.max_unacknowledged, kDefaultMaxUnacknowledged);
   OrchestratorConfig& core = config.core;
   for (const WorkerInfo& worker : config.workers) core.workers.push_back(worker.spec);

@@ -30,6 +30,7 @@ struct EngineConfig {
   int64_t kv_bytes_per_token = 0;
   int32_t tensor_parallel = 1;
   Weights weights = Weights::kStored;
+  bool kv_reuse = false;
   bool measure_encoders = false;  // an adaptive engine whose placement waits for the weights
   std::string placement_reason;   // of a placement that was measured, for the log
 };

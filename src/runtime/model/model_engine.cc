@@ -12,6 +12,7 @@
 #include "src/runtime/model/chat.h"
 #include "src/runtime/model/detail_table.h"
 #include "src/runtime/model/engine_config.h"
+#include "src/runtime/model/kv_keys.h"
 #include "src/runtime/model/loaded_model.h"
 #include "src/runtime/model/model_executor.h"
 #include "src/runtime/model/placement.h"
@@ -180,6 +181,15 @@ class ModelEngine::Impl {
     return values * int64_t{sizeof(float)};
   }
 
+  void AddKvKeys(RequestState& state, RequestPlan* plan) const {
+    for (UnitState& unit : state.units) {
+      unit.key = runtime::EmbeddingKey(unit.source, unit.plan, model.processor, model.config,
+                                       state.cache_salt);
+    }
+    plan->kv_block_keys =
+        runtime::KvBlockKeys(state, *plan, model.config, config.core.budgets.kv_block_tokens);
+  }
+
   int64_t KvBlocks(const PlannedRequest& planned) const {
     const int64_t tokens = planned.core.prompt_tokens + planned.core.max_new_tokens;
     return (tokens - 1) / config.core.budgets.kv_block_tokens + 1;
@@ -278,7 +288,10 @@ absl::StatusOr<RequestId> ModelEngine::Submit(const ModelRequest& request) {
     impl_->details.Remove(id);
   };
   impl_->details.Add(std::move(detail), request.discard_detail);
-  impl_->executor->Add(id, MakeState(request, *std::move(planned), impl_->model));
+  std::unique_ptr<RequestState> state = MakeState(request, *std::move(planned), impl_->model);
+  // Embeddings that are kept must be made.
+  if (impl_->config.kv_reuse && !request.keep_embeddings) impl_->AddKvKeys(*state, &plan);
+  impl_->executor->Add(id, std::move(state));
   absl::Status status = impl_->engine->Submit(std::move(plan), request.user_data);
   if (!status.ok()) return status;
   std::move(undo).Cancel();

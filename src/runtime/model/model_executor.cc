@@ -119,7 +119,9 @@ absl::Status ModelExecutor::PrepareUnit(UnitState& unit, const std::string& salt
         absl::MakeSpan(unit.embeddings.data(), static_cast<size_t>(unit.embeddings.size())));
   }
   if (cache_ == nullptr) return MakePatches(unit);
-  const Digest key = EmbeddingKey(unit.source, unit.plan, model_.processor, model_.config, salt);
+  const Digest key = unit.key.has_value() ? *unit.key
+                                          : EmbeddingKey(unit.source, unit.plan, model_.processor,
+                                                         model_.config, salt);
   if (cache_->Join(key, unit.plan.tokens, &unit.entry, &unit.patches) !=
       EmbeddingCache::Found::kFirst) {
     return absl::OkStatus();
@@ -255,7 +257,10 @@ void ModelExecutor::KeepEmbeddings(Batch& batch) {
 
 void ModelExecutor::ReleasePixels(UnitRef ref) {
   const std::shared_ptr<RequestState> state = Find(ref.request);
-  if (state != nullptr) state->units[static_cast<size_t>(ref.unit)].patches.reset();
+  if (state == nullptr) return;
+  UnitState& unit = state->units[static_cast<size_t>(ref.unit)];
+  unit.patches.reset();
+  unit.source = UnitSource();  // of one that was not prepared: reused KV covers it
 }
 
 void ModelExecutor::ReleaseEmbedding(UnitRef ref) {

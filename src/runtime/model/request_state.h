@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ namespace rserve::runtime {
 struct UnitState {
   model::ImagePlan plan;  // of this unit alone: grid.t is 1
   int32_t item = 0;
-  UnitSource source;      // empty after its preparation
-  bool supplied = false;  // its embedding is brought, not encoded
+  UnitSource source;          // empty after its preparation, or when that is not needed
+  bool supplied = false;      // its embedding is brought, not encoded
+  std::optional<Digest> key;  // EmbeddingKey, where it was needed before the preparation
   // [plan.grid.patches()][patch_dim]; units of the same content may share them.
   std::shared_ptr<PooledBuffer> patches;
   EmbeddingCache::Handle entry;  // from its preparation to its encode, with the cache on

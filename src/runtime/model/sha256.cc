@@ -70,6 +70,20 @@ void Sha256::AddInt(uint64_t value) {
   Add(bytes);
 }
 
+void Sha256::AddText(const std::string& text) {
+  AddInt(text.size());
+  Add({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+const Digest& SharedDigest::Of(absl::Span<const uint8_t> bytes) {
+  std::call_once(once_, [&] {
+    Sha256 hash;
+    hash.Add(bytes);
+    digest_ = hash.Finish();
+  });
+  return digest_;
+}
+
 Digest Sha256::Finish() {
   const uint64_t bits = size_ * 8;
   const uint8_t one = 0x80, zero = 0;

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), for the keys of the embedding cache.
+// SHA-256 (FIPS 180-4), for the keys of what is kept across requests.
 
 #ifndef RSERVE_SRC_RUNTIME_MODEL_SHA256_H_
 #define RSERVE_SRC_RUNTIME_MODEL_SHA256_H_
@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <string>
 
 #include "absl/types/span.h"
 
@@ -18,6 +20,8 @@ class Sha256 {
   void Add(absl::Span<const uint8_t> bytes);
   // The value's eight bytes, least significant first.
   void AddInt(uint64_t value);
+  // Its length, then its bytes.
+  void AddText(const std::string& text);
   // Ends the message; nothing may be added after it.
   Digest Finish();
 
@@ -28,6 +32,17 @@ class Sha256 {
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<uint8_t, 64> buffer_ = {};
   uint64_t size_ = 0;  // bytes added
+};
+
+// The digest of bytes that several share, made by the first that asks. Thread-safe.
+class SharedDigest {
+ public:
+  // `bytes` are the same in every call.
+  const Digest& Of(absl::Span<const uint8_t> bytes);
+
+ private:
+  std::once_flag once_;
+  Digest digest_ = {};
 };
 
 }  // namespace rserve::runtime

@@ -59,6 +59,7 @@ std::vector<UnitSource> VideoFileSources(const VideoFile& file, const SampledVid
   whole.height = video.info.height;
   TakeBytes(file.bytes, file.borrow, &whole);
   whole.player = std::make_shared<VideoPlayer>(whole.bytes, video.info);
+  whole.content = std::make_shared<SharedDigest>();
   std::vector<UnitSource> sources;
   const auto step = static_cast<size_t>(patch);
   for (size_t first = 0; first < video.frames.size(); first += step) {

@@ -14,6 +14,7 @@
 #include "src/media/raw_pixels.h"
 #include "src/model/spec/image_plan.h"
 #include "src/model/spec/prompt_plan.h"
+#include "src/runtime/model/sha256.h"
 #include "src/runtime/model/video_file.h"
 
 namespace rserve::runtime {
@@ -32,8 +33,10 @@ struct UnitSource {
   int32_t frames = 1;              // of pixels
   int64_t frame_stride_bytes = 0;  // of pixels
   EmbeddingType type = EmbeddingType::kFloat32;
-  std::shared_ptr<VideoPlayer> player;  // of kVideoFile, shared by the video's units
-  std::vector<int64_t> frame_numbers;   // of kVideoFile
+  // Of kVideoFile, shared by the video's units.
+  std::shared_ptr<VideoPlayer> player;
+  std::shared_ptr<SharedDigest> content;  // of the file
+  std::vector<int64_t> frame_numbers;     // of kVideoFile
 };
 
 // The sources of an item's units, in their order. `part` was checked (part_check.h), `item` planned
