@@ -178,6 +178,33 @@ inline void FinishVector(V value, const float* bias, const float* residual, floa
   }
 }
 
+inline float* OutputRow(const GemmArgs& args, int64_t row) {
+  return args.y_rows != nullptr ? args.y_rows[row] : args.y + row * args.y_stride;
+}
+
+// FinishRows of a whole panel of float sums without an activation, which most are: nothing is
+// decided in the loop.
+template <bool kBias, bool kResidual>
+void FinishPlainRows(const GemmArgs& args, int64_t row_begin, int64_t rows, int64_t panel,
+                     const float* c) {
+  const int64_t begin = panel * kNr;
+  V bias[kNv] = {};
+  if constexpr (kBias) {
+    for (int n = 0; n < kNv; ++n) bias[n] = Load(args.bias + begin + n * kLanes);
+  }
+  for (int64_t row = row_begin; row < row_begin + rows; ++row, c += kNr) {
+    float* y = OutputRow(args, row) + begin;
+    for (int n = 0; n < kNv; ++n) {
+      V value = Load(c + n * kLanes);
+      if constexpr (kBias) value += bias[n];
+      if constexpr (kResidual) {
+        value += Load(args.residual + row * args.y_stride + begin + n * kLanes);
+      }
+      Store(y + n * kLanes, value);
+    }
+  }
+}
+
 // Brings the sums of `rows` rows and one panel to y.
 inline void FinishRows(const GemmArgs& args, int64_t row_begin, int64_t rows, int64_t panel,
                        const float* c) {
@@ -186,6 +213,14 @@ inline void FinishRows(const GemmArgs& args, int64_t row_begin, int64_t rows, in
   const int64_t begin = panel * width;
   const int64_t columns = args.weight.n - begin < width ? args.weight.n - begin : width;
   const bool int8 = args.weight.type == WeightType::kInt8;
+  if (args.activation == Activation::kNone && !int8 && columns == kNr) {
+    const auto plain = args.bias != nullptr
+                           ? (args.residual != nullptr ? FinishPlainRows<true, true>
+                                                       : FinishPlainRows<true, false>)
+                           : (args.residual != nullptr ? FinishPlainRows<false, true>
+                                                       : FinishPlainRows<false, false>);
+    return plain(args, row_begin, rows, panel, c);
+  }
   const Int8Columns scaled = int8 ? ColumnsOf(args.weight, kNr) : Int8Columns();
   for (int64_t r = 0; r < rows; ++r, c += kNr) {
     const int64_t row = row_begin + r;
@@ -197,7 +232,7 @@ inline void FinishRows(const GemmArgs& args, int64_t row_begin, int64_t rows, in
       const VI exact = AsInt(value) + AsInt(Load(scaled.corrections + column));
       return __builtin_convertvector(exact, V) * Load(scaled.scales + column) * row_scale;
     };
-    float* y = (args.y_rows != nullptr ? args.y_rows[row] : args.y + row * args.y_stride) + begin;
+    float* y = OutputRow(args, row) + begin;
     const float* residual =
         args.residual != nullptr ? args.residual + row * args.y_stride + begin : nullptr;
     for (int64_t j = 0; j < columns; j += kLanes) {
@@ -217,12 +252,14 @@ inline void FinishRows(const GemmArgs& args, int64_t row_begin, int64_t rows, in
   }
 }
 
-// Asks for the places of y that FinishRows will write.
-inline void PrefetchOutput(const GemmArgs& args, int64_t row_begin, int64_t rows, int64_t panel) {
+// Asks for the places of y that FinishRows will write. Always inlined: to GCC a function that only
+// prefetches has no effect, and it drops the call.
+[[gnu::always_inline]] inline void PrefetchOutput(const GemmArgs& args, int64_t row_begin,
+                                                  int64_t rows, int64_t panel) {
   const int64_t width = args.activation == Activation::kSwiglu ? kNr / 2 : kNr;
   for (int64_t row = row_begin; row < row_begin + rows; ++row) {
-    const float* y = args.y_rows != nullptr ? args.y_rows[row] : args.y + row * args.y_stride;
-    for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(y + panel * width + j, 1, 3);
+    const float* y = OutputRow(args, row) + panel * width;
+    for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(y + j, 1, 3);
   }
 }
 
