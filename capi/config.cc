@@ -16,7 +16,7 @@ constexpr size_t kFirstConfigSize = offsetof(rserve_engine_config, embedding_cac
 constexpr size_t kMaxListEntries = 65536;
 constexpr uint32_t kKnownFlags = RSERVE_ENGINE_F_VANILLA_PP |
                                  RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS |
-                                 RSERVE_ENGINE_F_NO_PINNING;
+                                 RSERVE_ENGINE_F_NO_PINNING | RSERVE_ENGINE_F_KV_REUSE;
 
 static_assert(RSERVE_SCHEME_RSERVE == static_cast<int>(Scheme::kRserve));
 static_assert(RSERVE_SCHEME_RSERVE_INTRA == static_cast<int>(Scheme::kRserveIntra));
@@ -55,6 +55,7 @@ absl::Status ReadPolicy(const rserve_engine_config& c, ModelEngineOptions* optio
   options->one_chunk_in_flight = (c.flags & RSERVE_ENGINE_F_VANILLA_PP) != 0;
   options->encode_across_requests = (c.flags & RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS) != 0;
   options->pin_threads = (c.flags & RSERVE_ENGINE_F_NO_PINNING) == 0;
+  options->kv_reuse = (c.flags & RSERVE_ENGINE_F_KV_REUSE) != 0;
   return status;
 }
 

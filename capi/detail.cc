@@ -1,5 +1,6 @@
 // Details of requests: snapshots behind a handle.
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +37,7 @@ rserve_detail_info MakeDetailInfo(const RequestDetail& from) {
   info.ended_ns = from.ended_ns;
   info.first_prepare_ns = from.times.first_prepare_ns;
   info.last_prepare_ns = from.times.last_prepare_ns;
+  info.reused_tokens = from.reused_tokens;
   return info;
 }
 
@@ -66,7 +68,7 @@ rserve_status_t rserve_detail_get_info(const rserve_detail* detail, rserve_detai
     status.Update(CheckNotNull(info, "info"));
     if (!status.ok()) return status;
     return CopyOut("rserve_detail_info", MakeDetailInfo(*detail->detail),
-                   sizeof(rserve_detail_info), info);
+                   offsetof(rserve_detail_info, reused_tokens), info);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "capi/host_config.h"
 
+#include <cstddef>
+#include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +14,7 @@ namespace rserve::capi {
 namespace {
 
 constexpr size_t kFirstConfigSize = sizeof(rserve_host_config);
-constexpr size_t kFirstRequestSize = sizeof(rserve_host_request);
+constexpr size_t kFirstRequestSize = offsetof(rserve_host_request, kv_block_keys);
 constexpr size_t kMaxWorkers = 65536;
 constexpr size_t kMaxUnits = 1 << 24;
 constexpr uint32_t kKnownFlags =
@@ -120,6 +122,16 @@ absl::Status ReadUnits(const rserve_host_request& r, RequestPlan* plan) {
   return absl::OkStatus();
 }
 
+absl::Status ReadKvKeys(const rserve_host_request& r, RequestPlan* plan) {
+  static_assert(sizeof(KvBlockKey) == RSERVE_KV_KEY_BYTES);
+  absl::Status status = CheckList("kv_block_keys", r.kv_block_keys, r.num_kv_block_keys, kMaxUnits);
+  if (!status.ok() || r.num_kv_block_keys == 0) return status;
+  plan->kv_block_keys.resize(r.num_kv_block_keys);
+  std::memcpy(plan->kv_block_keys.data(), r.kv_block_keys,
+              r.num_kv_block_keys * RSERVE_KV_KEY_BYTES);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<OrchestratorConfig> ReadHostConfig(const rserve_host_config* config) {
@@ -159,6 +171,7 @@ absl::StatusOr<HostRequest> ReadHostRequest(const rserve_host_request* request) 
   Override(r.deadline_ns, &out.plan.deadline_ns);
   out.plan.input_bytes = r.input_bytes;
   if (status = ReadUnits(r, &out.plan); !status.ok()) return status;
+  if (status = ReadKvKeys(r, &out.plan); !status.ok()) return status;
   return out;
 }
 

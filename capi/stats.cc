@@ -26,6 +26,9 @@ rserve_stats MakeStats(const OrchestratorStats& from, bool idle) {
   stats.cancelled = from.cancelled;
   stats.refused = from.refused;
   stats.stale_tokens = from.stale_tokens;
+  stats.reused_tokens = from.reused_tokens;
+  stats.kv_blocks_cached = from.kv_blocks_cached;
+  stats.kv_evictions = from.kv_evictions;
   return stats;
 }
 

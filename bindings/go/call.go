@@ -32,6 +32,7 @@ type Answer struct {
 	Times   Times
 
 	PromptTokens int64
+	ReusedTokens int64   // of them, whose KV was there (KVReuse)
 	Tokens       []int32   // with KeepTokens: the prompt's, placeholders expanded
 	Logits       []float32 // with KeepLogits: the last prompt token's
 	Embeddings   []float32 // with KeepEmbeddings: the pictures', rows of the model's hidden size
@@ -130,6 +131,7 @@ func (c *Call) readDetail() string {
 	info := C.rserve_detail_info{struct_size: C.sizeof_rserve_detail_info}
 	C.rserve_detail_get_info(detail, &info, nil)
 	c.answer.PromptTokens = int64(info.prompt_tokens)
+	c.answer.ReusedTokens = int64(info.reused_tokens)
 	c.answer.Times = Times{
 		SubmittedNs:    int64(info.submitted_ns),
 		FirstEncodeNs:  int64(info.first_encode_ns),

@@ -122,6 +122,7 @@ type Config struct {
 	VanillaPP            bool  // one chunk of a request in the pipeline
 	EncodeAcrossRequests bool  // an encode batch may mix requests
 	NoPinning            bool  // do not pin worker threads to cores
+	KVReuse              bool  // prompts that begin alike, with the same CacheSalt, reuse their KV
 	Gate                 Gate
 	Sharing              Sharing
 	Trigger              Trigger
@@ -273,6 +274,7 @@ func (c *Config) create() (*C.rserve_engine, error) {
 		{c.VanillaPP, C.RSERVE_ENGINE_F_VANILLA_PP},
 		{c.EncodeAcrossRequests, C.RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS},
 		{c.NoPinning, C.RSERVE_ENGINE_F_NO_PINNING},
+		{c.KVReuse, C.RSERVE_ENGINE_F_KV_REUSE},
 	} {
 		if flag.set {
 			config.flags |= flag.bit

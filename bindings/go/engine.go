@@ -250,6 +250,11 @@ type Stats struct {
 	CacheMisses                int64 // units that were encoded
 	CacheEvictions             int64 // embeddings dropped for room
 	CacheBytes, PeakCacheBytes int64
+
+	// Of KV reuse.
+	ReusedTokens   int64 // prompt tokens that were not prefilled
+	KVBlocksCached int64 // in use by nobody and kept
+	KVEvictions    int64 // kept blocks whose room was needed
 }
 
 // Stats returns a recent copy of the counters.
@@ -279,6 +284,8 @@ func (e *Engine) Stats() (Stats, error) {
 		CacheHits: int64(s.cache_hits), CacheShared: int64(s.cache_shared),
 		CacheMisses: int64(s.cache_misses), CacheEvictions: int64(s.cache_evictions),
 		CacheBytes: int64(s.cache_bytes), PeakCacheBytes: int64(s.peak_cache_bytes),
+		ReusedTokens: int64(s.reused_tokens), KVBlocksCached: int64(s.kv_blocks_cached),
+		KVEvictions: int64(s.kv_evictions),
 	}, nil
 }
 

@@ -52,10 +52,11 @@ typedef struct rserve_detail_info {
   int64_t ended_ns;         /* terminal event */
   int64_t first_prepare_ns; /* first picture given to a media thread */
   int64_t last_prepare_ns;  /* last picture prepared */
+  int64_t reused_tokens;    /* of the prompt, whose KV was there (RSERVE_ENGINE_F_KV_REUSE) */
 } rserve_detail_info;
 
 #define RSERVE_DETAIL_INFO_INIT \
-  { sizeof(rserve_detail_info), 0, 0, 0, 0, 0, 0.0f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(rserve_detail_info), 0, 0, 0, 0, 0, 0.0f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** What is known of a request at one moment. Immutable; outlives acknowledge and the engine. */
 typedef struct rserve_detail rserve_detail;

@@ -110,6 +110,10 @@ enum { RSERVE_CHOICE_DEFAULT = 0, RSERVE_CHOICE_YES = 1, RSERVE_CHOICE_NO = 2 };
 #define RSERVE_ENGINE_F_VANILLA_PP 0x1u             /* one chunk of a request in the pipeline */
 #define RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS 0x2u /* an encode batch may mix requests */
 #define RSERVE_ENGINE_F_NO_PINNING 0x4u             /* do not pin worker threads to cores */
+/** Prompts that begin as earlier ones of the same cache_salt did (tokens, pictures, positions)
+ * reuse the KV blocks that these have left: pictures in them are neither decoded nor encoded. A
+ * submit then hashes its pictures. Not for requests with RSERVE_REQUEST_F_KEEP_EMBEDDINGS. */
+#define RSERVE_ENGINE_F_KV_REUSE 0x8u
 
 /** The cores of one worker; no cores: its threads are not pinned. */
 typedef struct rserve_core_list {

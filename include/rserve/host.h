@@ -59,7 +59,10 @@ typedef struct rserve_unit {
   int64_t pixel_bytes;     /* prepared input; held from its preparation to its encode */
 } rserve_unit;
 
-#define RSERVE_SPAN_F_ATOMIC 0x1u /* attended in both directions: in one micro-batch or not at all */
+#define RSERVE_KV_KEY_BYTES 32
+
+#define RSERVE_SPAN_F_ATOMIC \
+  0x1u /* attended in both directions: in one micro-batch or not at all */
 
 /** The prompt's tokens [token_begin, token_begin + tokens) take the item's rows from row_begin on,
  *  counted over all units of the item. */
@@ -75,22 +78,30 @@ typedef struct rserve_span {
 typedef struct rserve_host_request {
   uint32_t struct_size;
   int32_t num_items;
-  uint64_t request_id;    /* the host's number, not 0, not in use */
-  uint64_t user_data;     /* comes back in every event */
-  int64_t prompt_tokens;  /* at least 1 */
-  int64_t max_new_tokens; /* KV room beside the prompt's; 0: 1 */
+  uint64_t request_id;      /* the host's number, not 0, not in use */
+  uint64_t user_data;       /* comes back in every event */
+  int64_t prompt_tokens;    /* at least 1 */
+  int64_t max_new_tokens;   /* KV room beside the prompt's; 0: 1 */
   const rserve_unit *units; /* grouped by item, items ascending; NULL with num_units 0: text */
   size_t num_units;
   const rserve_span *spans; /* ascending, not overlapping; every unit is read by one */
   size_t num_spans;
-  int64_t deadline_ns;       /* on the clock of `now_ns`; then the request fails; 0: none */
-  int64_t input_bytes;       /* host memory held for it, counted against the limit */
-  int32_t last_reader_stage; /* the last stage that reads its embeddings; 0: they enter at stage 0 */
-  uint32_t flags;            /* RSERVE_REQUEST_F_NO_DETAIL, or 0 */
+  int64_t deadline_ns; /* on the clock of `now_ns`; then the request fails; 0: none */
+  int64_t input_bytes; /* host memory held for it, counted against the limit */
+  int32_t
+      last_reader_stage; /* the last stage that reads its embeddings; 0: they enter at stage 0 */
+  uint32_t flags;        /* RSERVE_REQUEST_F_NO_DETAIL, or 0 */
+  /* Keys of the prompt's full KV blocks, RSERVE_KV_KEY_BYTES each, from the first block on; fewer
+     or none: what has no key is not reused. A key is a digest of all that the block's keys and
+     values follow from: the key of the block before it, tokens, positions, the content of items,
+     model, tenant. Equal keys, equal content: then the request's first chunk may begin behind
+     blocks that others have written, and its block table begins with these. */
+  const uint8_t *kv_block_keys;
+  size_t num_kv_block_keys;
 } rserve_host_request;
 
 #define RSERVE_HOST_REQUEST_INIT \
-  { sizeof(rserve_host_request), 0, 0, 0, 0, 0, NULL, 0, NULL, 0, 0, 0, 0, 0 }
+  { sizeof(rserve_host_request), 0, 0, 0, 0, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, NULL, 0 }
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
@@ -138,10 +149,10 @@ typedef struct rserve_host_config {
   int64_t queue_requests;       /* open requests */
 } rserve_host_config;
 
-#define RSERVE_HOST_CONFIG_INIT                                                                  \
-  {                                                                                              \
-    sizeof(rserve_host_config), RSERVE_SCHEME_RSERVE, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0, 0, 0, 0, 0, 0, 0, 0                                                                \
+#define RSERVE_HOST_CONFIG_INIT                                                                    \
+  {                                                                                                \
+    sizeof(rserve_host_config), RSERVE_SCHEME_RSERVE, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0, 0, 0, 0, 0, 0, 0, 0                                                                     \
   }
 
 /* ---- Work ------------------------------------------------------------------------------------ */
@@ -164,7 +175,8 @@ typedef struct rserve_embedding_slice {
 #define RSERVE_ENTRY_F_LAST_CHUNK 0x1u /* ends the prompt: the last stage yields a token */
 #define RSERVE_ENTRY_F_ENDED 0x2u      /* its request has ended: rows must exist, values not */
 
-/** A chunk of one request in a micro-batch: its prompt tokens [token_begin, token_begin + tokens). */
+/** A chunk of one request in a micro-batch: its prompt tokens [token_begin, token_begin + tokens).
+ */
 typedef struct rserve_stage_entry {
   uint64_t request_id;
   int64_t token_begin;
@@ -184,10 +196,10 @@ typedef struct rserve_orchestrator rserve_orchestrator;
 
 typedef int32_t rserve_action_kind_t;
 enum {
-  RSERVE_ACTION_NONE = 0,              /* no more actions of this step */
-  RSERVE_ACTION_PREPARE = 1,           /* token; request_id, unit: make its input ready */
-  RSERVE_ACTION_ENCODE = 2,            /* token; worker, units, tokens */
-  RSERVE_ACTION_STAGE = 3,             /* token; worker, stage, flags, micro_batch, entries, tokens */
+  RSERVE_ACTION_NONE = 0,    /* no more actions of this step */
+  RSERVE_ACTION_PREPARE = 1, /* token; request_id, unit: make its input ready */
+  RSERVE_ACTION_ENCODE = 2,  /* token; worker, units, tokens */
+  RSERVE_ACTION_STAGE = 3,   /* token; worker, stage, flags, micro_batch, entries, tokens */
   RSERVE_ACTION_DROP_MICRO_BATCH = 4,  /* micro_batch goes no further: its hand-over can go */
   RSERVE_ACTION_RELEASE_PIXELS = 5,    /* request_id, unit: its prepared input is free */
   RSERVE_ACTION_RELEASE_EMBEDDING = 6, /* request_id, unit: its embedding is free */
@@ -386,7 +398,7 @@ typedef struct rserve_executor {
   void (*destroy)(void *ctx);
 } rserve_executor;
 
-#define RSERVE_EXECUTOR_INIT                                                                    \
+#define RSERVE_EXECUTOR_INIT \
   { sizeof(rserve_executor), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /** An engine over the host's model. Its requests come through rserve_engine_submit_plan; poll,

@@ -44,12 +44,16 @@ typedef struct rserve_stats {
   int64_t cache_evictions; /* embeddings dropped for room */
   int64_t cache_bytes;
   int64_t peak_cache_bytes;
+  /* Of KV reuse, since the create. */
+  int64_t reused_tokens;    /* prompt tokens that were not prefilled: others had written their KV */
+  int64_t kv_blocks_cached; /* in use by nobody and kept for reuse; not among kv_blocks_used */
+  int64_t kv_evictions;     /* kept blocks whose room was needed */
 } rserve_stats;
 
 #define RSERVE_STATS_INIT                                                                         \
   {                                                                                               \
     sizeof(rserve_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0, 0, 0                                                                                \
+        0, 0, 0, 0, 0, 0, 0                                                                       \
   }
 
 /** A recent copy of the counters. @param stats Out, written up to its struct_size.

@@ -24,9 +24,10 @@ struct Result {
 };
 
 // Runs a request to its end.
-Result Run(rserve_engine* engine, const std::vector<rserve_part>& parts, const char* salt = "") {
+Result Run(rserve_engine* engine, const std::vector<rserve_part>& parts, const char* salt = "",
+           uint32_t flags = RSERVE_REQUEST_F_KEEP_LOGITS | RSERVE_REQUEST_F_KEEP_EMBEDDINGS) {
   rserve_request request = RequestOf(parts);
-  request.flags = RSERVE_REQUEST_F_KEEP_LOGITS | RSERVE_REQUEST_F_KEEP_EMBEDDINGS;
+  request.flags = flags;
   request.cache_salt = salt;
   request.cache_salt_length = std::strlen(salt);
   uint64_t id = 0;
@@ -294,6 +295,26 @@ TEST_CASE("the cache's bytes, salt and counters go through the C ABI") {
   Run(off.get(), parts);
   CHECK(StatsOf(off.get()).cache_misses == 0);
   CHECK(StatsOf(off.get()).encoded_units == 2);
+}
+
+TEST_CASE("KV reuse is switched on, told and counted through the C ABI") {
+  rserve_engine_config config = TinyConfig();
+  config.flags |= RSERVE_ENGINE_F_KV_REUSE;
+  config.kv_block_tokens = 4;
+  const EnginePtr engine = MustCreate(config);
+  const std::vector<uint8_t> png = TestPng(40, 24, 3);
+  const std::vector<rserve_part> parts = {ImagePart(png), TextPart("What?")};
+  constexpr uint32_t kFlags = RSERVE_REQUEST_F_KEEP_LOGITS;
+  const Result first = Run(engine.get(), parts, "one", kFlags);
+  const Result again = Run(engine.get(), parts, "one", kFlags);
+  CHECK(again.logits == first.logits);
+  rserve_stats stats = StatsOf(engine.get());
+  CHECK(stats.encoded_units == 1);
+  CHECK(stats.reused_tokens >= 15 / 4 * 4);
+  CHECK(stats.kv_blocks_cached > 0);
+  CHECK(Run(engine.get(), parts, "other", kFlags).logits == first.logits);
+  CHECK(StatsOf(engine.get()).encoded_units == 2);
+  CHECK(StatsOf(engine.get()).reused_tokens == stats.reused_tokens);
 }
 
 }  // namespace

@@ -305,7 +305,7 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       {"gate", [](rserve_engine_config* c) { c->gate = 3; }},
       {"sharing", [](rserve_engine_config* c) { c->sharing = -1; }},
       {"trigger", [](rserve_engine_config* c) { c->trigger = 4; }},
-      {"flags", [](rserve_engine_config* c) { c->flags = 8; }},
+      {"flags", [](rserve_engine_config* c) { c->flags = 0x80000000u; }},
       {"model_path", [](rserve_engine_config* c) { c->model_path = nullptr; }},
       {"stages", [](rserve_engine_config* c) { c->stages = -1; }},
       {"encoders", [](rserve_engine_config* c) { c->encoders = 1000; }},

@@ -218,6 +218,8 @@ void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
       [flags](absl::string_view text) { return ParseOnOff(text, &flags->adaptive_encode_batch); });
   table->Section("Budgets (0: a default that fits the model)");
   table->Int("kv-tokens", "N", 0, int64_t{1} << 40, &flags->kv_tokens, "tokens in the KV cache");
+  table->Switch("kv-reuse", &flags->kv_reuse,
+                "prompts that begin as earlier ones did reuse their KV (off: measurements)");
   table->Bytes("embedding-bytes", &flags->embedding_bytes,
                "embeddings encoded and not yet prefilled");
   table->Bytes("pixel-bytes", &flags->pixel_bytes, "prepared pictures not yet encoded");
@@ -276,6 +278,7 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.kv_tokens = flags.kv_tokens;
   options.embedding_bytes = flags.embedding_bytes;
   options.pixel_bytes = flags.pixel_bytes;
+  options.kv_reuse = flags.kv_reuse;
   options.encoder_batch_tokens = flags.encoder_batch_tokens;
   options.max_prompt_tokens = flags.max_prompt_tokens;
   options.max_image_pixels = flags.max_image_pixels;

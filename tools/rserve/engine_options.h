@@ -55,6 +55,7 @@ struct EngineFlags {
   int64_t kv_tokens = 0;
   int64_t embedding_bytes = 0;
   int64_t pixel_bytes = 0;
+  bool kv_reuse = false;
   int64_t encoder_batch_tokens = 0;
   int64_t max_prompt_tokens = 0;
   int64_t max_image_pixels = 0;

@@ -177,6 +177,7 @@ class DetailInfo(ctypes.Structure):
         ("ended_ns", c_int64),
         ("first_prepare_ns", c_int64),
         ("last_prepare_ns", c_int64),
+        ("reused_tokens", c_int64),
     ]
 
 
@@ -185,7 +186,7 @@ _STATS = (
     "peak_pixel_bytes units_in_flight kv_blocks_used peak_kv_blocks_used input_bytes encode_batches "
     "encoded_units encoded_tokens micro_batches prefilled_tokens accepted finished failed cancelled "
     "refused stale_tokens cache_hits cache_shared cache_misses cache_evictions cache_bytes "
-    "peak_cache_bytes"
+    "peak_cache_bytes reused_tokens kv_blocks_cached kv_evictions"
 ).split()
 
 

@@ -19,6 +19,7 @@ ENCODE_ALL = 2**63 - 1
 
 _MORE = 0x1
 _KEEP_LOGITS, _CHAT, _NUMBER_IMAGES = 0x1, 0x8, 0x20
+_KV_REUSE = 0x8
 _POLL = 64
 _CONFIG_FIELDS = {name for name, *_ in _ffi.EngineConfig._fields_} - {
     "struct_size", "scheme", "model_path", "model_path_length", "log", "load_progress",
@@ -83,6 +84,7 @@ class Detail:
     ended_ns: int
     first_prepare_ns: int  # first picture given to a media thread
     last_prepare_ns: int
+    reused_tokens: int  # of the prompt, whose KV was there
 
 
 def _make_event(raw: _ffi.Event) -> Event:
@@ -110,14 +112,16 @@ class Engine:
     """Loads a checkpoint and serves requests. Options are the fields of rserve_engine_config
     (`stages`, `encoders`, `encode_batch_tokens`, `token_budget`, `threads`, `kv_tokens`, ...).
     `backend` is "cpu" or "cuda"; `devices`: GPU numbers, one a rank of each stage, then one an
-    encoder, or a single one for all; `device_sharing`: "streams", "turns" or "parts".
+    encoder, or a single one for all; `device_sharing`: "streams", "turns" or "parts". With
+    `kv_reuse` prompts that begin alike, with the same `cache_salt`, reuse their KV.
 
     `submit`, `cancel`, `detail` and `stats` may be called from any thread; `poll`, `wait` and
     `events` from one thread at a time."""
 
     def __init__(self, model: str, *, scheme: str = "rserve", library: str | None = None,
                  backend: str = "cpu", devices: Sequence[int] = (), cuda_library: str = "",
-                 device_sharing: str = "streams", **options: int) -> None:  # fmt: skip
+                 device_sharing: str = "streams", kv_reuse: bool = False,
+                 **options: int) -> None:  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._lock = threading.Lock()  # submits against the release of what they lend
         self._lent: dict[int, list[Borrowed]] = {}
@@ -125,6 +129,8 @@ class Engine:
         unknown = set(options) - _CONFIG_FIELDS
         if unknown:
             raise TypeError(f"unknown options {sorted(unknown)}; there are {sorted(_CONFIG_FIELDS)}")
+        if kv_reuse:
+            options["flags"] = options.get("flags", 0) | _KV_REUSE
         number = ctypes.c_int32()
         name = scheme.encode()
         check(self._library.rserve_scheme_parse, name, len(name), ctypes.byref(number))
@@ -243,6 +249,7 @@ class Engine:
             last_encode_ns=info.last_encode_ns, first_prefill_ns=info.first_prefill_ns,
             first_token_ns=info.first_token_ns, ended_ns=info.ended_ns,
             first_prepare_ns=info.first_prepare_ns, last_prepare_ns=info.last_prepare_ns,
+            reused_tokens=info.reused_tokens,
         )  # fmt: skip
 
     def acknowledge(self, request: int) -> None:

@@ -101,6 +101,20 @@ class ConformanceTest(unittest.TestCase):
         list(engine.events(same))
         self.assertEqual(engine.detail(request).logits, engine.detail(same).logits)
 
+    def test_a_prompt_that_comes_again_reuses_its_kv_and_keeps_its_bits(self):
+        engine = self.engine(kv_reuse=True, kv_block_tokens=4)
+
+        def ask(salt: str = "") -> rserve.Detail:
+            request = engine.submit(parts_of(prompts(4, 1)[0]), chat=True, keep_logits=True, cache_salt=salt)
+            self.assertEqual(list(engine.events(request))[-1].type, EventType.FINISHED)
+            return engine.detail(request)
+
+        first, again, other = ask(), ask(), ask("another tenant")
+        self.assertEqual((first.reused_tokens, other.reused_tokens), (0, 0))
+        self.assertGreater(again.reused_tokens, 0)
+        self.assertEqual(first.logits, again.logits)
+        self.assertEqual(engine.stats()["reused_tokens"], again.reused_tokens)
+
     def test_frames_and_embeddings_are_taken_and_what_comes_again_is_cached(self):
         engine = self.engine(embedding_cache_bytes=1 << 20)
 

@@ -81,6 +81,7 @@ c_constants! {
     pub const RSERVE_ENGINE_F_VANILLA_PP: u32 = 0x1;
     pub const RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS: u32 = 0x2;
     pub const RSERVE_ENGINE_F_NO_PINNING: u32 = 0x4;
+    pub const RSERVE_ENGINE_F_KV_REUSE: u32 = 0x8;
     pub const RSERVE_PART_F_BORROW: u32 = 0x1;
     pub const RSERVE_REQUEST_F_KEEP_LOGITS: u32 = 0x1;
     pub const RSERVE_REQUEST_F_KEEP_EMBEDDINGS: u32 = 0x2;
@@ -299,6 +300,7 @@ c_structs! {
         pub ended_ns: i64,
         pub first_prepare_ns: i64,
         pub last_prepare_ns: i64,
+        pub reused_tokens: i64,
     }
 
     pub struct rserve_plan_info {
@@ -367,6 +369,9 @@ c_structs! {
         pub cache_evictions: i64,
         pub cache_bytes: i64,
         pub peak_cache_bytes: i64,
+        pub reused_tokens: i64,
+        pub kv_blocks_cached: i64,
+        pub kv_evictions: i64,
     }
 }
 

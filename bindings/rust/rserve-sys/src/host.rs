@@ -15,6 +15,7 @@ c_constants! {
     pub const RSERVE_ACTION_RELEASE_EMBEDDING: rserve_action_kind_t = 6;
     pub const RSERVE_ACTION_EVENT: rserve_action_kind_t = 7;
     pub const RSERVE_ACTION_FORGET: rserve_action_kind_t = 8;
+    pub const RSERVE_KV_KEY_BYTES: u32 = 32;
     pub const RSERVE_SPAN_F_ATOMIC: u32 = 0x1;
     pub const RSERVE_WORKER_F_STAGE: u32 = 0x1;
     pub const RSERVE_WORKER_F_ENCODER: u32 = 0x2;
@@ -61,6 +62,8 @@ c_structs! {
         pub input_bytes: i64,
         pub last_reader_stage: i32,
         pub flags: u32,
+        pub kv_block_keys: *const u8,
+        pub num_kv_block_keys: usize,
     }
 
     pub struct rserve_worker {

@@ -162,6 +162,8 @@ pub struct Config {
     pub encode_across_requests: bool,
     /// Do not pin worker threads to cores.
     pub no_pinning: bool,
+    /// Prompts that begin as earlier ones of the same `cache_salt` did reuse their KV.
+    pub kv_reuse: bool,
     /// What may be prefilled before all of a request is encoded.
     pub gate: Gate,
     /// Whose tokens share a micro-batch.
@@ -277,6 +279,9 @@ impl Config {
         }
         if self.no_pinning {
             flags |= sys::RSERVE_ENGINE_F_NO_PINNING;
+        }
+        if self.kv_reuse {
+            flags |= sys::RSERVE_ENGINE_F_KV_REUSE;
         }
         flags
     }

@@ -58,6 +58,9 @@ pub struct HostRequest {
     pub last_reader_stage: i32,
     /// With an executor: the request needs no acknowledge.
     pub no_detail: bool,
+    /// Keys of the prompt's full KV blocks, from the first one on: digests of all that they hold.
+    /// Blocks that others have written under the same keys are reused.
+    pub kv_block_keys: Vec<[u8; 32]>,
 }
 
 impl HostRequest {
@@ -99,6 +102,12 @@ impl HostRequest {
             input_bytes: self.input_bytes,
             last_reader_stage: self.last_reader_stage,
             flags: if self.no_detail { RSERVE_REQUEST_F_NO_DETAIL } else { 0 },
+            kv_block_keys: if self.kv_block_keys.is_empty() {
+                null()
+            } else {
+                self.kv_block_keys.as_ptr().cast()
+            },
+            num_kv_block_keys: self.kv_block_keys.len(),
             ..c::rserve_host_request::init()
         };
         f(&request)
