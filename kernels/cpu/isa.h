@@ -24,6 +24,7 @@ struct GemmRange {
   int64_t row_end = 0;
   int64_t panel_begin = 0;
   int64_t panel_end = 0;
+  int64_t block_k = 0;
 };
 
 // kAvx512Vnni differs from kAvx512 in the product with int8 weights only.

@@ -115,6 +115,8 @@ struct GemmTiling {
   int64_t row_blocks = 0;
   int64_t group_panels = 0;
   int64_t groups = 0;
+  int64_t block_k =
+      0;  // steps that the sums go before they wait in memory; any gives the same bits
   int64_t tiles() const { return row_blocks * groups; }
 };
 GemmTiling TileGemm(const KernelTable& isa, const GemmArgs& args, int workers);

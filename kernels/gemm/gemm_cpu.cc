@@ -1,5 +1,7 @@
 #include "kernels/gemm/gemm.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -19,6 +21,22 @@ void PackTyped(int nr, int64_t k, const void* const* rows, T* out) {
       out[kk * nr + i] = value;
     }
   }
+}
+
+// Of data, of one core.
+int64_t FirstLevelCacheBytes() {
+  static const int64_t bytes = [] {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    if (const int64_t known = sysconf(_SC_LEVEL1_DCACHE_SIZE); known > 0) return known;
+#endif
+    return int64_t{32} << 10;
+  }();
+  return bytes;
+}
+
+// A panel's block stays in the first-level cache with the rows of a register tile.
+int64_t BlockK(const KernelTable& isa) {
+  return int64_t{256} * (isa.nr + isa.mr) * 4 <= FirstLevelCacheBytes() ? 256 : 192;
 }
 
 // Blocks of k keep the panel's part in the first-level cache while the rows are laid out.
@@ -143,6 +161,7 @@ GemmTiling TileGemm(const KernelTable& isa, const GemmArgs& args, int workers) {
   const int64_t group = std::max<int64_t>(CeilDiv(panels, wanted), 2);
   tiling.group_panels = std::min<int64_t>(group, isa.gemm_group_panels);
   tiling.groups = CeilDiv(panels, tiling.group_panels);
+  tiling.block_k = BlockK(isa);
   return tiling;
 }
 
@@ -157,6 +176,7 @@ void GemmTile(const KernelTable& isa, const GemmArgs& args, const GemmTiling& ti
   range.row_end = std::min(args.m, range.row_begin + tiling.block_rows);
   range.panel_begin = group * tiling.group_panels;
   range.panel_end = std::min(panels, range.panel_begin + tiling.group_panels);
+  range.block_k = tiling.block_k;
   if (args.weight.type == WeightType::kInt8) {
     isa.gemm_int8_tile(args, range, scratch);
   } else {

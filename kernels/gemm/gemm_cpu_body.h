@@ -1,6 +1,6 @@
 // The matrix product for one instruction set; see kernels/cpu/simd.h for how this is compiled.
 //
-// A tile of up to kBlockRows x kGroupPanels panels goes: for each block of kBlockK, copy the rows
+// A tile of up to kBlockRows x kGroupPanels panels goes: for each block of k, copy the rows
 // of x to a fixed stride (so that the micro-kernel addresses all of them off one base register),
 // then for each panel run the micro-kernel over register tiles, accumulating in `c`. The panel's
 // block stays in the first-level cache meanwhile, the rows' copy in the second. Where several
@@ -28,13 +28,12 @@ inline constexpr int kMr = 6;  // 12 sums, 2 weights, 1 broadcast: 15 of 16 regi
 inline constexpr int kNv = 2;
 #endif
 inline constexpr int kNr = kNv * kLanes;
-// A panel's block takes 24 KB on AVX-512, where kNr is 32, else 16 KB: with the rows of a register
-// tile it fits the first-level cache.
-inline constexpr int64_t kBlockK = kNr == 32 ? 192 : 256;
+// Most steps of a block of k; GemmTiling::block_k says how many are taken.
+inline constexpr int64_t kMaxBlockK = 256;
 // Row stride of every left operand. 17 cache lines: rows do not fall on the same cache sets.
 inline constexpr int64_t kLeftStride = 272;
 inline constexpr int64_t kBlockRows = kLanes == 16 ? kMr * 19 : kMr * 24;
-inline constexpr int64_t kGroupPanels = 512 / kNr;
+inline constexpr int64_t kGroupPanels = (kNr == 32 ? 640 : 512) / kNr;
 
 // How weights are stored, and what a step of the sums is. kRows: most rows of a register tile.
 struct F32Steps {
@@ -264,7 +263,7 @@ inline void FinishRows(const GemmArgs& args, int64_t row_begin, int64_t rows, in
 }
 
 inline constexpr int64_t kGemmScratchFloats =
-    kBlockRows * kLeftStride + kBlockK * kNr + kGroupPanels * kBlockRows * kNr;
+    kBlockRows * kLeftStride + kMaxBlockK * kNr + kGroupPanels * kBlockRows * kNr;
 
 // Row `row` of x, in words of 4 bytes: floats, or 4 quantised numbers each.
 inline const float* LeftRow(const GemmArgs& args, int64_t row, int64_t words) {
@@ -338,9 +337,9 @@ inline void TileWith(PanelFn panel_block, const GemmArgs& args, const GemmRange&
                      float* scratch) {
   float* a = scratch;
   float* widened = a + kBlockRows * kLeftStride;
-  float* c = widened + kBlockK * kNr;
-  for (int64_t k_begin = 0; k_begin < k; k_begin += kBlockK) {
-    KBlock block{k_begin, k - k_begin < kBlockK ? k - k_begin : kBlockK, k_begin == 0};
+  float* c = widened + kMaxBlockK * kNr;
+  for (int64_t k_begin = 0; k_begin < k; k_begin += range.block_k) {
+    KBlock block{k_begin, k - k_begin < range.block_k ? k - k_begin : range.block_k, k_begin == 0};
     block.last = k_begin + block.count == k;
     for (int64_t row = range.row_begin; row < range.row_end; ++row) {
       if (row + kCopyAhead < range.row_end) {
