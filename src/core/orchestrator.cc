@@ -106,6 +106,12 @@ absl::Status CheckConfig(const OrchestratorConfig& config) {
   return absl::OkStatus();
 }
 
+bool IsAlone(const OrchestratorConfig& config) {
+  const Policy& policy = config.policy;
+  return config.workers.size() == 1 && config.workers[0].encoder && policy.adaptive_encode_batch &&
+         policy.gate == Gate::kStreaming && policy.trigger == EncodeTrigger::kOnArrival;
+}
+
 EncoderSchedulerOptions EncoderOptions(const OrchestratorConfig& config) {
   EncoderSchedulerOptions options;
   options.batch_tokens = config.policy.encode_batch_tokens;
@@ -113,6 +119,8 @@ EncoderSchedulerOptions EncoderOptions(const OrchestratorConfig& config) {
   options.across_requests = config.policy.encode_across_requests;
   options.prepare = config.prepare_lanes > 0;
   options.flush_ns = config.policy.encode_flush_ns;
+  // Nothing else could run while a batch waits for the next picture to be prepared.
+  if (IsAlone(config) && options.flush_ns == kNever) options.flush_ns = 0;
   return options;
 }
 
@@ -156,9 +164,12 @@ Orchestrator::Impl::Impl(const OrchestratorConfig& config)
     has_encoder_ = has_encoder_ || worker.spec.encoder;
     if (worker.spec.stage >= 0) stages_[worker.spec.stage].worker = static_cast<int32_t>(w);
   }
-  alone_ = workers_.size() == 1 && has_encoder_ && config.policy.adaptive_encode_batch &&
-           config.policy.gate == Gate::kStreaming &&
-           config.policy.trigger == EncodeTrigger::kOnArrival;
+  if (config.policy.square_root_budget) {
+    const int64_t most = std::min(config.policy.token_budget, int64_t{1} << 30);
+    const int64_t least = std::min(config.policy.min_token_budget, most);
+    tokens_.set_budget_tokens(std::max<int64_t>(IntegerSqrt(least * most), 1));
+  }
+  alone_ = IsAlone(config);
 }
 
 absl::Status Orchestrator::Impl::CheckFits(const RequestPlan& plan) const {

@@ -46,12 +46,13 @@ bool Orchestrator::Impl::IssueOne(Worker& worker, int32_t index) {
   const RequestId waits = both && alone_ ? WaitsForEncode() : 0;
   const Role first = waits != 0 ? Role::kEncoder : worker.spec.first;
   const Role other = first == Role::kStage ? Role::kEncoder : Role::kStage;
-  if (both && worker.passes >= worker.spec.max_passes) {
+  // Encoding a request to its end passes nobody: it is first in both queues.
+  if (both && waits == 0 && worker.passes >= worker.spec.max_passes) {
     worker.passes = 0;
     if (try_role(other)) return true;
   }
   if (try_role(first)) {
-    if (both) ++worker.passes;
+    if (both && waits == 0) ++worker.passes;
     return true;
   }
   if (!both && ((first == Role::kStage) == (worker.spec.stage >= 0))) return false;
@@ -212,6 +213,10 @@ int64_t Orchestrator::Impl::ChunkFor(RequestId id, int64_t limit) {
   Request& r = *Find(id);
   if (!r.has_kv && !r.plan.kv_block_keys.empty()) ReuseBeforeEntry(r);
   if (EncodesAtItsTurn() && r.units_to_encode > 0) return ChunkAfterEncode(r, limit);
+  // A part of a later prompt would only delay the one that is first (WaitsForEncode).
+  if (alone_ && r.units_to_encode > 0 && !entry_scratch_.empty()) {
+    return TokenScheduler::kCloseBatch;
+  }
   const int64_t tokens = tracker_.LargestChunk(id, limit);
   return tokens > 0 ? tokens : TokenScheduler::kCloseBatch;
 }

@@ -93,8 +93,16 @@ void Orchestrator::Impl::ChooseTokenBudget() {
     budget =
         IntegerSqrt(Ratio(Ratio(2 * tokens, stage.fixed_ns(), after), 1024, stage.per_token_q10()));
   }
-  // Micro-batches of unlike sizes leave stages idle between them, so it moves slowly.
-  budget_ = budget_ == 0 ? budget : budget_ + (budget - budget_) / 32;
+  if (const RequestId front = alone_ ? tokens_.Front() : 0; front != 0) {
+    // Nothing runs beside a part of a prompt, so it is cut into equal parts of at least that size.
+    const int64_t prompt = tokens_.Remaining(front);
+    const int64_t parts = std::max<int64_t>(prompt / std::max<int64_t>(budget, 1), 1);
+    budget = std::max(budget, (prompt - 1) / parts + 1);
+  }
+  // Micro-batches of unlike sizes leave stages idle between them, so it moves slowly where there
+  // are several.
+  const int64_t slowness = num_stages_ > 1 ? 32 : 1;
+  budget_ = budget_ == 0 ? budget : budget_ + (budget - budget_) / slowness;
   tokens_.set_budget_tokens(std::clamp(
       budget_, std::min(policy.min_token_budget, policy.token_budget), policy.token_budget));
 }
@@ -102,7 +110,13 @@ void Orchestrator::Impl::ChooseTokenBudget() {
 void Orchestrator::Impl::ChooseEncodeBatch() {
   const LinearFit& encode = rates_.encode();
   const LinearFit& stage = rates_.slowest_stage();
-  if (!config_.policy.adaptive_encode_batch || !encode.known() || stage.per_token_q10() <= 0) {
+  if (!config_.policy.adaptive_encode_batch) return;
+  if (!encode.known() || stage.per_token_q10() <= 0) {
+    const RequestId front = alone_ ? WaitsForEncode() : 0;
+    if (front == 0) return;
+    // One worker takes request after request, so pictures of a later one would only delay it.
+    encoder_.set_batch_tokens(
+        std::clamp<int64_t>(Find(front)->encode_tokens, 1, config_.policy.encode_batch_tokens));
     return;
   }
   const bool encoder_slower = encode.PerTokens(encode_backlog_) > stage.PerTokens(prefill_backlog_);

@@ -4,11 +4,14 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <map>
 
 namespace rserve::sim {
 namespace {
 
-constexpr size_t kParts = 4;
+constexpr size_t kParts = 6;
+// Of an action's speed; more would be a fit to noise.
+constexpr double kMostSlowed = 0.9;
 using Row = std::array<double, kParts>;
 
 // Solves the normal equations for the parts in `used`; parts that depend on earlier ones stay 0.
@@ -74,7 +77,84 @@ Row Fit(const std::vector<Row>& x, const std::vector<double>& y) {
   return result;
 }
 
+// How much of some intervals, which may overlap, lies before a time.
+class TimeBefore {
+ public:
+  void Add(TimeNs begin_ns, TimeNs end_ns) {
+    begins_.values.push_back(static_cast<double>(begin_ns));
+    ends_.values.push_back(static_cast<double>(end_ns));
+  }
+  void Freeze() {
+    begins_.Freeze();
+    ends_.Freeze();
+  }
+  double At(TimeNs at_ns) const {
+    const auto at = static_cast<double>(at_ns);
+    return ends_.SumCutAt(at) - begins_.SumCutAt(at);
+  }
+
+ private:
+  struct Sorted {
+    std::vector<double> values, sums;  // sums[i]: of the first i
+
+    void Freeze() {
+      std::sort(values.begin(), values.end());
+      sums.assign(1, 0);
+      for (double value : values) sums.push_back(sums.back() + value);
+    }
+    // The sum of min(value, at).
+    double SumCutAt(double at) const {
+      const auto below =
+          static_cast<size_t>(std::lower_bound(values.begin(), values.end(), at) - values.begin());
+      return sums[below] + at * static_cast<double>(values.size() - below);
+    }
+  };
+  Sorted begins_, ends_;
+};
+
+SlowedBy Slowed(const Row& parts) {
+  return {std::min(parts[4], kMostSlowed), std::min(parts[5], kMostSlowed)};
+}
+
 }  // namespace
+
+void FindNeighbours(absl::Span<ActionSample> pass) {
+  std::map<int32_t, TimeBefore> busy;  // by worker
+  for (const ActionSample& sample : pass) {
+    busy[sample.worker].Add(sample.begin_ns, sample.begin_ns + sample.ns);
+  }
+  for (auto& [worker, time] : busy) time.Freeze();
+  for (ActionSample& sample : pass) {
+    sample.beside_workers_ns = sample.beside_prepares_ns = 0;
+    for (const auto& [worker, time] : busy) {
+      double beside = time.At(sample.begin_ns + sample.ns) - time.At(sample.begin_ns);
+      if (worker == sample.worker) beside -= static_cast<double>(sample.ns);
+      if (worker < 0) {
+        sample.beside_prepares_ns += beside;
+      } else if (worker != sample.worker) {
+        sample.beside_workers_ns += beside;
+      }
+    }
+  }
+}
+
+double DecisionNs(absl::Span<const ActionSample> pass) {
+  constexpr TimeNs kMost = 5'000'000;
+  std::vector<TimeNs> ends;
+  for (const ActionSample& sample : pass) ends.push_back(sample.begin_ns + sample.ns);
+  std::sort(ends.begin(), ends.end());
+  std::vector<TimeNs> gaps;
+  for (const ActionSample& sample : pass) {
+    const auto after = std::upper_bound(ends.begin(), ends.end(), sample.begin_ns);
+    if (after == ends.begin()) continue;
+    const TimeNs gap = sample.begin_ns - *(after - 1);
+    if (gap <= kMost) gaps.push_back(gap);
+  }
+  if (gaps.empty()) return 0;
+  const auto middle = gaps.begin() + static_cast<ptrdiff_t>(gaps.size() / 2);
+  std::nth_element(gaps.begin(), middle, gaps.end());
+  return static_cast<double>(*middle);
+}
 
 FittedCosts FitCosts(absl::Span<const ActionSample> samples, int32_t stages) {
   FittedCosts costs;
@@ -89,7 +169,8 @@ FittedCosts FitCosts(absl::Span<const ActionSample> samples, int32_t stages) {
       const bool chunk = kind == ActionSample::Kind::kStage;
       x.push_back({static_cast<double>(sample.tokens), 1,
                    chunk ? static_cast<double>(sample.pairs) : 0,
-                   chunk ? static_cast<double>(sample.finished) : 0});
+                   chunk ? static_cast<double>(sample.finished) : 0, sample.beside_workers_ns,
+                   sample.beside_prepares_ns});
       y.push_back(static_cast<double>(sample.ns));
     }
     return Fit(x, y);
@@ -97,12 +178,14 @@ FittedCosts FitCosts(absl::Span<const ActionSample> samples, int32_t stages) {
   const Row prepare = fit(ActionSample::Kind::kPrepare, -1);
   costs.prepare_token_ns = prepare[0];
   costs.prepare_ns = prepare[1];
+  costs.prepare_slowed = Slowed(prepare);
   const Row encode = fit(ActionSample::Kind::kEncode, -1);
   costs.encode_token_ns = encode[0];
   costs.encode_ns = encode[1];
+  costs.encode_slowed = Slowed(encode);
   for (int32_t s = 0; s < stages; ++s) {
     const Row parts = fit(ActionSample::Kind::kStage, s);
-    costs.stages[static_cast<size_t>(s)] = {parts[1], parts[0], parts[2], parts[3]};
+    costs.stages[static_cast<size_t>(s)] = {parts[1], parts[0], parts[2], parts[3], Slowed(parts)};
   }
   return costs;
 }

@@ -12,23 +12,34 @@
 
 namespace rserve::sim {
 
-// Nanoseconds; every part at least 0.
+// The share of its speed, 0 to 1, that an action loses for each other worker that is busy, and for
+// each picture that is being prepared, while they are.
+struct SlowedBy {
+  double by_worker = 0;
+  double by_prepare = 0;
+};
+
+// Nanoseconds that actions take when nothing else runs; every part at least 0.
 struct FittedStage {
   double fixed_ns = 0;
   double token_ns = 0;
   double pair_ns = 0;      // for each pair of a token and one that it attends to
   double finished_ns = 0;  // for each prompt that ends: its logits and first token
+  SlowedBy slowed;
 };
 struct FittedCosts {
   double front_end_ns = 0;  // from the submit until the request is queued
+  double decision_ns = 0;   // from an action's end until what it lets start has started
   double prepare_ns = 0;    // of one picture ...
   double prepare_token_ns = 0;
+  SlowedBy prepare_slowed;
   double encode_ns = 0;  // of one batch ...
   double encode_token_ns = 0;
+  SlowedBy encode_slowed;
   std::vector<FittedStage> stages;
 };
 
-// One action and how long it took.
+// One action, when it ran, and beside what.
 struct ActionSample {
   enum class Kind : int32_t { kPrepare = 0, kEncode = 1, kStage = 2 } kind = Kind::kPrepare;
   int32_t stage = -1;
@@ -36,15 +47,28 @@ struct ActionSample {
   int64_t pairs = 0;     // kStage: AttentionPairs of its chunks
   int64_t finished = 0;  // kStage: prompts that end in it
   TimeNs ns = 0;
+  int32_t worker = -1;  // -1: a media thread
+  TimeNs begin_ns = 0;
+  // Time of other workers, and of preparations, that passed while it ran; of two at once the sum.
+  double beside_workers_ns = 0;
+  double beside_prepares_ns = 0;
 };
+
+// Fills in what ran beside each action of one pass, from when they ran.
+void FindNeighbours(absl::Span<ActionSample> pass);
+
+// Median, over the actions of one pass that began within 5 ms of another's end, of the time from
+// the last end before them; 0 if there are none.
+double DecisionNs(absl::Span<const ActionSample> pass);
 
 // Pairs of a chunk of `tokens` behind `past` ones.
 inline int64_t AttentionPairs(int64_t tokens, int64_t past) {
   return tokens * past + tokens * (tokens + 1) / 2;
 }
 
-// Least squares with parts that are not negative. What the samples do not tell apart (all of one
-// size) goes to the part that grows with the tokens.
+// Least squares with parts that are not negative: an action that takes w alone, beside others for
+// the times t, takes w + the sum of their shares times t. What the samples do not tell apart (all
+// of one size) goes to the part that grows with the tokens.
 FittedCosts FitCosts(absl::Span<const ActionSample> samples, int32_t stages);
 
 }  // namespace rserve::sim

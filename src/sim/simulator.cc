@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "src/sim/shared_machine.h"
 
 namespace rserve::sim {
 namespace {
@@ -46,7 +47,11 @@ class Run final : public ActionSink {
 
   SimResult Go() {
     PullArrival();
-    while (!events_.empty()) {
+    while (!events_.empty() || machine_.next_end_ns() != kNever) {
+      if (events_.empty() || machine_.next_end_ns() <= events_.top().at_ns) {
+        EndOnMachine();
+        continue;
+      }
       now_ns_ = events_.top().at_ns;
       while (!events_.empty() && events_.top().at_ns == now_ns_) {
         const Event event = events_.top();
@@ -71,9 +76,8 @@ class Run final : public ActionSink {
 
   void OnPrepare(const PrepareAction& action) override {
     const int64_t tokens = TokensOf(action.unit);
-    const TimeNs end_ns = now_ns_ + Scaled(cost_.HostNs(tokens));
-    Push(end_ns, Event::Kind::kPrepared, action.token);
-    Span(SimSpan::Kind::kPrepare, -1, -1, now_ns_, end_ns, tokens, action.unit.request);
+    Begin({SimSpan::Kind::kPrepare, -1, -1, 0, 0, tokens, action.unit.request}, action.token,
+          Scaled(cost_.HostNs(tokens)));
   }
 
   void OnEncode(const EncodeAction& action) override {
@@ -86,10 +90,8 @@ class Run final : public ActionSink {
     const bool shares = orchestrator_->config().workers[action.worker].stage >= 0;
     ns += cost_.EncodeNs(tokens_, shares ? config_.layout.ranks : 1);
     if (!shares) ns += cost_.TransferNs(action.tokens);
-    const TimeNs end_ns = Occupy(action.worker, Scaled(ns));
-    Push(end_ns, Event::Kind::kEncoded, action.token);
-    Span(SimSpan::Kind::kEncode, action.worker, -1, end_ns - Scaled(ns), end_ns, action.tokens,
-         action.units[0].request);
+    Begin({SimSpan::Kind::kEncode, action.worker, -1, 0, 0, action.tokens, action.units[0].request},
+          action.token, Scaled(ns));
   }
 
   void OnStage(const StageAction& action) override {
@@ -108,10 +110,9 @@ class Run final : public ActionSink {
     stage.ranks = config_.layout.ranks;
     stage.stage = action.stage;
     const TimeNs ns = Scaled(cost_.StageNs(stage, chunks_, config_.layout.encoders == 0));
-    const TimeNs end_ns = Occupy(action.worker, ns);
-    Push(end_ns, Event::Kind::kStage, action.token);
-    Span(SimSpan::Kind::kStage, action.worker, action.stage, end_ns - ns, end_ns, action.tokens,
-         action.entries[0].chunk.request);
+    Begin({SimSpan::Kind::kStage, action.worker, action.stage, 0, 0, action.tokens,
+           action.entries[0].chunk.request},
+          action.token, ns);
   }
 
   void OnMicroBatchDropped(uint64_t) override {}
@@ -202,10 +203,42 @@ class Run final : public ActionSink {
     return free_at_ns_[worker];
   }
 
-  void Span(SimSpan::Kind kind, int32_t worker, int32_t stage, TimeNs begin_ns, TimeNs end_ns,
-            int64_t tokens, RequestId request) {
+  // Starts an action that takes `ns`, or as long as its neighbours make it take.
+  void Begin(SimSpan span, uint64_t token, TimeNs ns) {
+    if (config_.fitted.has_value()) {
+      machine_.Start(now_ns_, token, span.worker, ns, SlowedOf(span));
+      under_way_.emplace(token, span);
+      return;
+    }
+    const TimeNs end_ns = span.worker < 0 ? now_ns_ + ns : Occupy(span.worker, ns);
+    End(span, token, end_ns - ns, end_ns, end_ns);
+  }
+
+  void End(SimSpan span, uint64_t token, TimeNs begin_ns, TimeNs end_ns, TimeNs known_ns) {
+    constexpr Event::Kind kEnds[] = {Event::Kind::kPrepared, Event::Kind::kEncoded,
+                                     Event::Kind::kStage};
+    Push(known_ns, kEnds[static_cast<size_t>(span.kind)], token);
     if (!options_.spans) return;
-    result_.spans.push_back({kind, worker, stage, begin_ns, end_ns, tokens, request});
+    span.begin_ns = begin_ns;
+    span.end_ns = end_ns;
+    result_.spans.push_back(span);
+  }
+
+  void EndOnMachine() {
+    const TimeNs end_ns = machine_.next_end_ns();
+    const SharedMachine::Action ended = machine_.EndNext();
+    const auto it = under_way_.find(ended.token);
+    if (ended.worker >= 0) result_.busy_ns[ended.worker] += end_ns - ended.begin_ns;
+    End(it->second, ended.token, ended.begin_ns, end_ns,
+        end_ns + std::llround(config_.fitted->decision_ns));
+    under_way_.erase(it);
+  }
+
+  SlowedBy SlowedOf(const SimSpan& span) const {
+    const FittedCosts& costs = *config_.fitted;
+    if (span.kind == SimSpan::Kind::kPrepare) return costs.prepare_slowed;
+    if (span.kind == SimSpan::Kind::kEncode) return costs.encode_slowed;
+    return costs.stages[static_cast<size_t>(span.stage)].slowed;
   }
 
   const SimConfig& config_;
@@ -214,8 +247,10 @@ class Run final : public ActionSink {
   RequestSource& source_;
   const SimOptions& options_;
   const std::vector<int64_t> layers_;
-  const bool at_turn_;              // encoded where and when the first chunk runs
-  std::vector<TimeNs> free_at_ns_;  // by worker
+  const bool at_turn_;                                // encoded where and when the first chunk runs
+  std::vector<TimeNs> free_at_ns_;                    // by worker
+  SharedMachine machine_;                             // with fitted costs ...
+  absl::flat_hash_map<uint64_t, SimSpan> under_way_;  // ... by token
   std::priority_queue<Event> events_;
   uint64_t sequence_ = 0;
   TimeNs now_ns_ = 0;

@@ -5,7 +5,8 @@
 // configuration and its requests alone. Everything that is due at one time is one step.
 //
 // What is not modelled: decoding beyond the first token, clocks and heat, contention of transfers,
-// two kernels at once on one device.
+// two kernels at once on one device. With fitted costs actions slow each other down
+// (shared_machine.h).
 
 #ifndef RSERVE_SRC_SIM_SIMULATOR_H_
 #define RSERVE_SRC_SIM_SIMULATOR_H_

@@ -10,6 +10,7 @@
 #include "src/sim/fit.h"
 #include "src/sim/plot.h"
 #include "src/sim/scheme.h"
+#include "src/sim/shared_machine.h"
 #include "tests/support/catch.h"
 
 namespace rserve::sim {
@@ -106,7 +107,7 @@ std::vector<ActionSample> Samples(const FittedStage& truth, const std::vector<in
 }
 
 TEST_CASE("costs that made the samples are found again") {
-  const FittedStage truth{3e6, 40000, 12, 5e5};
+  const FittedStage truth{3e6, 40000, 12, 5e5, {}};
   const auto costs = FitCosts(Samples(truth, {256, 300, 17, 640, 90, 512, 33, 256, 800}), 1);
   const FittedStage& stage = costs.stages[0];
   CHECK(Near(stage.fixed_ns, truth.fixed_ns));
@@ -115,20 +116,96 @@ TEST_CASE("costs that made the samples are found again") {
   CHECK(Near(stage.finished_ns, truth.finished_ns));
 }
 
+ActionSample Encoded(int64_t tokens, TimeNs ns) {
+  ActionSample sample;
+  sample.kind = ActionSample::Kind::kEncode;
+  sample.tokens = tokens;
+  sample.ns = ns;
+  return sample;
+}
+
 TEST_CASE("what samples of one size do not tell apart is put on the tokens, and nothing below 0") {
   std::vector<ActionSample> samples;
   for (int i = 0; i < 5; ++i) {
-    samples.push_back({ActionSample::Kind::kEncode, -1, 256, 0, 0, 1'000'000});
+    samples.push_back(Encoded(256, 1'000'000));
   }
   FittedCosts costs = FitCosts(samples, 1);
   CHECK(costs.encode_ns == 0);
   CHECK(Near(costs.encode_token_ns * 256, 1e6));
-  CHECK(costs.stages[0].token_ns == 0);  // no samples
-  samples.push_back(
-      {ActionSample::Kind::kEncode, -1, 1024, 0, 0, 5'000'000});  // more than four times
+  CHECK(costs.stages[0].token_ns == 0);         // no samples
+  samples.push_back(Encoded(1024, 5'000'000));  // more than four times
   costs = FitCosts(samples, 1);
   CHECK(costs.encode_ns == 0);
   CHECK(costs.encode_token_ns > 0);
+}
+
+ActionSample At(ActionSample::Kind kind, int32_t worker, TimeNs begin_ns, TimeNs end_ns) {
+  ActionSample sample;
+  sample.kind = kind;
+  sample.stage = kind == ActionSample::Kind::kStage ? 0 : -1;
+  sample.tokens = 100;
+  sample.worker = worker;
+  sample.begin_ns = begin_ns;
+  sample.ns = end_ns - begin_ns;
+  return sample;
+}
+
+TEST_CASE("what ran beside an action is the time of the others while it ran, never its own") {
+  using Kind = ActionSample::Kind;
+  std::vector<ActionSample> pass = {
+      At(Kind::kStage, 0, 0, 100),    At(Kind::kEncode, 1, 50, 120), At(Kind::kPrepare, -1, 0, 30),
+      At(Kind::kPrepare, -1, 20, 60), At(Kind::kStage, 0, 110, 200),
+  };
+  FindNeighbours(absl::MakeSpan(pass));
+  CHECK(pass[0].beside_workers_ns == 50);
+  CHECK(pass[0].beside_prepares_ns == 70);
+  CHECK(pass[1].beside_workers_ns == 60);
+  CHECK(pass[1].beside_prepares_ns == 10);
+  CHECK(pass[2].beside_workers_ns == 30);
+  CHECK(pass[2].beside_prepares_ns == 10);
+  CHECK(pass[4].beside_workers_ns == 10);
+  CHECK(pass[4].beside_prepares_ns == 0);
+  // From ends at 30, 30, 100 to begins at 50, 20 (none before), 110.
+  CHECK(DecisionNs(pass) == 20);
+}
+
+TEST_CASE("how much neighbours slow an action down is found again") {
+  std::vector<ActionSample> samples;
+  for (int i = 0; i < 24; ++i) {
+    ActionSample sample = At(ActionSample::Kind::kEncode, 1, 0, 0);
+    sample.tokens = 100 + 50 * (i % 5);
+    const double alone = 2e6 + 3e4 * static_cast<double>(sample.tokens);
+    // Beside a worker for a part of it, and beside preparations for another.
+    sample.beside_workers_ns = alone * (i % 3) / 3;
+    sample.beside_prepares_ns = alone * (i % 4) / 8;
+    sample.ns = static_cast<TimeNs>(alone + 0.2 * sample.beside_workers_ns +
+                                    0.5 * sample.beside_prepares_ns);
+    samples.push_back(sample);
+  }
+  const FittedCosts costs = FitCosts(samples, 1);
+  CHECK(Near(costs.encode_ns, 2e6));
+  CHECK(Near(costs.encode_token_ns, 3e4));
+  CHECK(Near(costs.encode_slowed.by_worker, 0.2));
+  CHECK(Near(costs.encode_slowed.by_prepare, 0.5));
+}
+
+TEST_CASE("actions that run together take longer by what they lose meanwhile") {
+  SharedMachine machine;
+  CHECK(machine.next_end_ns() == kNever);
+  machine.Start(0, 1, 0, 1000, {0.5, 0.25});
+  machine.Start(400, 2, 1, 300, {0, 0});
+  // The second is not slowed and ends at 700; until then the first has done 400 + 150.
+  CHECK(machine.next_end_ns() == 700);
+  CHECK(machine.EndNext().token == 2);
+  machine.Start(700, 3, -1, 100, {0.5, 0});
+  // The preparation makes half its way beside a worker: 200 for 100, in which the first does 150.
+  CHECK(machine.next_end_ns() == 900);
+  CHECK(machine.EndNext().token == 3);
+  CHECK(machine.next_end_ns() == 900 + 450 - 150);
+  const SharedMachine::Action ended = machine.EndNext();
+  CHECK(ended.token == 1);
+  CHECK(ended.begin_ns == 0);
+  CHECK(machine.next_end_ns() == kNever);
 }
 
 TEST_CASE("a lone request takes the fitted costs of its actions, one after another") {
@@ -138,7 +215,10 @@ TEST_CASE("a lone request takes the fitted costs of its actions, one after anoth
   costs.prepare_ns = 20000;
   costs.encode_ns = 300000;
   costs.encode_token_ns = 10;
-  costs.stages = {{4'000'000, 100, 1, 50000}};
+  costs.stages = {{4'000'000, 100, 1, 50000, {}}};
+  // Nothing runs beside it.
+  costs.prepare_slowed = costs.encode_slowed = costs.stages[0].slowed = {0.5, 0.5};
+  costs.decision_ns = 700;
   config.fitted = costs;
   config.media_lanes = 1;
   SimRequest request;
@@ -147,8 +227,8 @@ TEST_CASE("a lone request takes the fitted costs of its actions, one after anoth
   auto source = MakeSource(std::vector<SimRequest>{request});
   const auto result = Simulate(config, *source);
   REQUIRE(result.ok());
-  CHECK(result->requests[0].ttft_ns ==
-        1000 + 20000 + 300000 + 2000 + 4'000'000 + 30000 + AttentionPairs(300, 0) + 50000);
+  CHECK(result->requests[0].ttft_ns == 1000 + 20000 + 300000 + 2000 + 4'000'000 + 30000 +
+                                           AttentionPairs(300, 0) + 50000 + 3 * 700);
 }
 
 }  // namespace

@@ -137,9 +137,12 @@ std::string RenderReport(const BenchReport& report) {
 
 namespace {
 
-// [kind, stage, tokens, attention pairs, prompts that end, nanoseconds] of every action.
+// [kind, stage, tokens, attention pairs, prompts that end, nanoseconds, worker, begin] of every
+// action; begins count from the first.
 json ActionsJson(const Pass& pass, const PromptShape& shape) {
   json actions = json::array();
+  TimeNs first_ns = kNever;
+  for (const TraceSpan& span : pass.spans) first_ns = std::min(first_ns, span.begin_ns);
   for (const TraceSpan& span : pass.spans) {
     int64_t pairs = 0, finished = 0;
     for (const BatchEntry& chunk : span.entries) {
@@ -147,7 +150,7 @@ json ActionsJson(const Pass& pass, const PromptShape& shape) {
       finished += chunk.begin + chunk.tokens == shape.prompt_tokens ? 1 : 0;
     }
     actions.push_back({static_cast<int32_t>(span.kind), span.stage, span.tokens, pairs, finished,
-                       span.end_ns - span.begin_ns});
+                       span.end_ns - span.begin_ns, span.worker, span.begin_ns - first_ns});
   }
   return actions;
 }

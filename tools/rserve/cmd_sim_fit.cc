@@ -38,8 +38,8 @@ struct Run {
   double rate = 0;                                    // requests a second, as they came
   std::vector<double> ttft_ms, p99_ms, tokens_per_s;  // by pass
   std::vector<sim::ActionSample> samples;
-  double front_end_ns = 0;
-  size_t set = 0;  // of Data::sets
+  double front_end_ns = 0, decision_ns = 0;  // means over the passes
+  size_t set = 0;                            // of Data::sets
 };
 
 struct RequestSet {
@@ -120,14 +120,20 @@ absl::Status ReadPass(const std::string& file, const json& pass, Run* run) {
   run->p99_ms.push_back(Percentile(ttft, 0.99));
   run->tokens_per_s.push_back(Number(pass, "tokens_per_s"));
   run->front_end_ns += Number(pass, "front_end_ns");
+  std::vector<sim::ActionSample> samples;
   for (const json& action : pass.value("actions", json::array())) {
     std::vector<int64_t> n;
-    if (!Integers(action, &n) || n.size() != 6 || n[0] < 0 || n[0] > 2 || n[5] < 0) {
-      return Bad(file, "an action is not six integers");
+    constexpr int64_t kMost = int64_t{1} << 52;  // of a time: more is no measurement
+    if (!Integers(action, &n) || n.size() != 8 || n[0] < 0 || n[0] > 2 || n[5] < 0 ||
+        n[5] > kMost || n[7] < 0 || n[7] > kMost) {
+      return Bad(file, "an action is not eight integers");
     }
-    run->samples.push_back({static_cast<sim::ActionSample::Kind>(n[0]), static_cast<int32_t>(n[1]),
-                            n[2], n[3], n[4], n[5]});
+    samples.push_back({static_cast<sim::ActionSample::Kind>(n[0]), static_cast<int32_t>(n[1]), n[2],
+                       n[3], n[4], n[5], static_cast<int32_t>(n[6]), n[7]});
   }
+  sim::FindNeighbours(absl::MakeSpan(samples));
+  run->decision_ns += sim::DecisionNs(samples);
+  run->samples.insert(run->samples.end(), samples.begin(), samples.end());
   return absl::OkStatus();
 }
 
@@ -157,6 +163,7 @@ absl::Status ReadFile(const std::string& file, Data* data) {
     }
     if (run.ttft_ms.empty()) return Bad(file, "a run has no passes");
     run.front_end_ns /= static_cast<double>(run.ttft_ms.size());
+    run.decision_ns /= static_cast<double>(run.ttft_ms.size());
     data->runs.push_back(std::move(run));
   }
   if (data->runs.empty()) return Bad(file, "it has no runs");
@@ -204,7 +211,7 @@ absl::StatusOr<std::map<std::string, Fit>> FitAll(const Data& data) {
     fit.scheme = first.scheme;
     fit.encode_batch = first.encode_batch;
     std::vector<sim::ActionSample> samples;
-    double front_end = 0, runs = 0;
+    double front_end = 0, decision = 0, runs = 0;
     for (const Run& run : data.runs) {
       if (run.topology != first.topology || run.scheme != first.scheme ||
           run.encode_batch != first.encode_batch) {
@@ -212,27 +219,37 @@ absl::StatusOr<std::map<std::string, Fit>> FitAll(const Data& data) {
       }
       samples.insert(samples.end(), run.samples.begin(), run.samples.end());
       front_end += run.front_end_ns;
+      decision += run.decision_ns;
       runs += 1;
     }
     if (samples.empty()) return Bad(first.file, "its passes have no actions");
     fit.costs = sim::FitCosts(samples, layout->stages);
     fit.costs.front_end_ns = front_end / runs;
+    fit.costs.decision_ns = decision / runs;
   }
   return fits;
 }
 
+std::string SlowedText(const sim::SlowedBy& slowed) {
+  return absl::StrFormat(" (slower by %.0f %% beside a worker, %.0f %% beside a preparation)",
+                         slowed.by_worker * 100, slowed.by_prepare * 100);
+}
+
 void PrintFits(const std::map<std::string, Fit>& fits) {
   for (const auto& [topology, fit] : fits) {
-    std::printf("%s, fitted on %s C=%s: encode %.2f ms + %.1f us a token, prepare %.2f ms",
-                topology.c_str(), fit.scheme.c_str(), fit.encode_batch.c_str(),
-                fit.costs.encode_ns * 1e-6, fit.costs.encode_token_ns * 1e-3,
-                fit.costs.prepare_ns * 1e-6);
-    for (const sim::FittedStage& stage : fit.costs.stages) {
-      std::printf("; stage %.2f ms + %.1f us a token + %.2f ns a pair + %.2f ms a prompt's end",
+    const sim::FittedCosts& costs = fit.costs;
+    std::printf("%s, fitted on %s C=%s: front end %.2f ms, decision %.2f ms\n", topology.c_str(),
+                fit.scheme.c_str(), fit.encode_batch.c_str(), costs.front_end_ns * 1e-6,
+                costs.decision_ns * 1e-6);
+    std::printf("  prepare %.2f ms + %.1f us a token%s\n", costs.prepare_ns * 1e-6,
+                costs.prepare_token_ns * 1e-3, SlowedText(costs.prepare_slowed).c_str());
+    std::printf("  encode %.2f ms + %.1f us a token%s\n", costs.encode_ns * 1e-6,
+                costs.encode_token_ns * 1e-3, SlowedText(costs.encode_slowed).c_str());
+    for (const sim::FittedStage& stage : costs.stages) {
+      std::printf("  stage %.2f ms + %.1f us a token + %.2f ns a pair + %.2f ms a prompt's end%s\n",
                   stage.fixed_ns * 1e-6, stage.token_ns * 1e-3, stage.pair_ns,
-                  stage.finished_ns * 1e-6);
+                  stage.finished_ns * 1e-6, SlowedText(stage.slowed).c_str());
     }
-    std::printf("\n");
   }
 }
 

@@ -2,7 +2,8 @@
 // use all of them, from measured rates.
 //
 // Let e be the time that encoding takes with all cores over the time it takes with the encoder's
-// part of them, and p the same for prefill. A request that takes x to encode and y to prefill on
+// part of them while the stage computes on its own (they share caches and memory), and p the same
+// for prefill. A request that takes x to encode and y to prefill on
 // the parts keeps split cores busy for max(x, y) and shared ones for e x + p y. What x and y will
 // be is not known when the engine is made and changes with the traffic, so the choice is the one
 // that can lose less: against the other, sharing is worst when x = y, by e + p; splitting when

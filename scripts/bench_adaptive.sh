@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Measures whether the adaptive scheme is ever slower than the better of two fixed placements and
+# says PASS or FAIL for each comparison:
+#
+#   scripts/bench_adaptive.sh [RSERVE_BINARY] [WORK_FOLDER]
+#
+# For random models whose encoding of a request takes three times its prefill, as long, and a third,
+# one run each of adaptive, of colocated on all cores and of rserve on split cores, in turning order:
+#
+#   1. one request alone: TTFT of adaptive at most 1.03 of each of the two (median of 7);
+#   2. 12 requests at once: mean TTFT at most 1.03 of theirs, throughput at least 0.97 (median of 5).
+#
+# Needs two cores or more that nothing else uses, and python3. Exits with 1 when a claim fails.
+
+set -euo pipefail
+
+root="$(cd "$(dirname "$0")/.." && pwd)"
+rserve="${1:-$root/build/release/bin/rserve}"
+work="${2:-$(mktemp -d)}"
+mkdir -p "$work"
+[ $# -ge 2 ] || trap 'rm -rf "$work"' EXIT
+
+# 3 pictures of 144 tokens and 80 tokens of text.
+request=(--images 3 --image-size 336x336 --text-tokens 64 --trailing-text-tokens 16)
+for kind in "three 6 6" "one 2 6" "third 2 18"; do
+  read -r name vision layers <<< "$kind"
+  model="$work/$name"
+  if [ ! -e "$model/model.safetensors" ]; then
+    "$rserve" make-model "$model" --preset 3b --hidden 512 --layers "$layers" --intermediate 2432 \
+      --vocab 2048 --vision-hidden 512 --vision-layers "$vision" --max-positions 8192
+  fi
+  for load in "alone 1 7" "at-once 12 5"; do
+    read -r what requests repeat <<< "$load"
+    "$rserve" bench "$model" --requests "$requests" "${request[@]}" --repeat "$repeat" \
+      --schemes adaptive,colocated,rserve --json "$work/$name-$what.json"
+    echo
+  done
+done
+
+python3 - "$work" <<'PY'
+import json, sys
+
+work = sys.argv[1]
+failed = 0
+
+
+def claim(name, value, sign, limit):
+    global failed
+    good = value <= limit if sign == "<=" else value >= limit
+    failed += not good
+    print(f"{'PASS' if good else 'FAIL'}  {name:<58} {value:.3f} {sign} {limit:.2f}")
+
+
+for name in ("three", "one", "third"):
+    for load in ("alone", "at-once"):
+        report = json.load(open(f"{work}/{name}-{load}.json"))
+        solo = report["solo"]
+        what = f"encode / prefill {solo['encode_ms'] / solo['prefill_ms']:.2f}, {load}"
+        for ratio in report["ratios"]:
+            claim(f"{what}: TTFT adaptive / {ratio['to']}", ratio["ttft"], "<=", 1.03)
+            if load != "alone":
+                claim(f"{what}: throughput adaptive / {ratio['to']}", ratio["tokens_per_s"], ">=", 0.97)
+sys.exit(1 if failed else 0)
+PY
