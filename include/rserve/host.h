@@ -61,8 +61,7 @@ typedef struct rserve_unit {
 
 #define RSERVE_KV_KEY_BYTES 32
 
-#define RSERVE_SPAN_F_ATOMIC \
-  0x1u /* attended in both directions: in one micro-batch or not at all */
+#define RSERVE_SPAN_F_ATOMIC 0x1u /* attended in both directions: one micro-batch has it whole */
 
 /** The prompt's tokens [token_begin, token_begin + tokens) take the item's rows from row_begin on,
  *  counted over all units of the item. */
@@ -86,11 +85,10 @@ typedef struct rserve_host_request {
   size_t num_units;
   const rserve_span *spans; /* ascending, not overlapping; every unit is read by one */
   size_t num_spans;
-  int64_t deadline_ns; /* on the clock of `now_ns`; then the request fails; 0: none */
-  int64_t input_bytes; /* host memory held for it, counted against the limit */
-  int32_t
-      last_reader_stage; /* the last stage that reads its embeddings; 0: they enter at stage 0 */
-  uint32_t flags;        /* RSERVE_REQUEST_F_NO_DETAIL, or 0 */
+  int64_t deadline_ns;       /* on the clock of `now_ns`; then the request fails; 0: none */
+  int64_t input_bytes;       /* host memory held for it, counted against the limit */
+  int32_t last_reader_stage; /* the last stage that reads embeddings; 0: they enter at stage 0 */
+  uint32_t flags;            /* RSERVE_REQUEST_F_NO_DETAIL, or 0 */
   /* Keys of the prompt's full KV blocks, RSERVE_KV_KEY_BYTES each, from the first block on; fewer
      or none: what has no key is not reused. A key is a digest of all that the block's keys and
      values follow from: the key of the block before it, tokens, positions, the content of items,
@@ -175,8 +173,7 @@ typedef struct rserve_embedding_slice {
 #define RSERVE_ENTRY_F_LAST_CHUNK 0x1u /* ends the prompt: the last stage yields a token */
 #define RSERVE_ENTRY_F_ENDED 0x2u      /* its request has ended: rows must exist, values not */
 
-/** A chunk of one request in a micro-batch: its prompt tokens [token_begin, token_begin + tokens).
- */
+/** A chunk of one request in a micro-batch: prompt tokens [token_begin, token_begin + tokens). */
 typedef struct rserve_stage_entry {
   uint64_t request_id;
   int64_t token_begin;
