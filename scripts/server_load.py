@@ -71,7 +71,7 @@ def main() -> int:
     parser.add_argument("--queue", type=int, default=16)
     options = parser.parse_args()
 
-    server = subprocess.Popen([SERVER, MODEL, "--port", "0", "--queue", str(options.queue), "--cache-mib", "0"],
+    server = subprocess.Popen([SERVER, MODEL, "--port", "0", "--queue", str(options.queue), "--cache-mib", "0", "--kv-reuse", "0"],
                               stdout=subprocess.PIPE, text=True)  # fmt: skip
     port = int(server.stdout.readline().rsplit(":", 1)[1])
     samples: list[tuple[float, int]] = []

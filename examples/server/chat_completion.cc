@@ -42,7 +42,8 @@ class Reader {
  public:
   std::variant<ChatCompletion, BadRequest> Read(const std::string& body) {
     const json in = json::parse(body, nullptr, /*allow_exceptions=*/false);
-    if (in.is_discarded() || !in.is_object()) return BadRequest{"the body is not a JSON object", ""};
+    if (in.is_discarded() || !in.is_object())
+      return BadRequest{"the body is not a JSON object", ""};
     ReadOptions(in);
     const auto messages = in.find("messages");
     if (messages == in.end() || !messages->is_array() || messages->empty()) {
@@ -132,8 +133,9 @@ class Reader {
     if (comma == std::string::npos || head.rfind("data:image/", 0) != 0 ||
         head.size() < base64.size() ||
         head.compare(head.size() - base64.size(), base64.size(), base64) != 0) {
-      return Fail(where, "want a data URI, data:image/<type>;base64,<data>; addresses are not "
-                         "fetched");
+      return Fail(where,
+                  "want a data URI, data:image/<type>;base64,<data>; addresses are not "
+                  "fetched");
     }
     auto bytes = DecodeBase64(std::string_view(address).substr(comma + 1));
     if (!bytes.has_value() || bytes->empty()) return Fail(where, "holds no valid base64");
@@ -155,7 +157,8 @@ json Head(const Answer& answer, const char* object) {
 json Usage(const Answer& answer) {
   return {{"prompt_tokens", answer.prompt_tokens},
           {"completion_tokens", 1},
-          {"total_tokens", answer.prompt_tokens + 1}};
+          {"total_tokens", answer.prompt_tokens + 1},
+          {"prompt_tokens_details", {{"cached_tokens", answer.cached_tokens}}}};
 }
 
 const char* FinishReason(const Answer& answer) { return answer.stopped ? "stop" : "length"; }

@@ -40,6 +40,7 @@ struct Answer {
   std::string text;
   bool stopped = false;  // the token ends the turn: nothing to say
   int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of them, those whose KV was there
 };
 nlohmann::json CompletionJson(const Answer& answer);
 std::string CompletionStream(const Answer& answer, bool include_usage);

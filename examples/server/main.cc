@@ -1,6 +1,8 @@
 // An OpenAI-compatible server for a Qwen2.5-VL checkpoint, over nothing but the C ABI.
 //
-//   example_server MODEL_FOLDER [--host H] [--port P] [--queue N] [--max-body-mib N] [--timeout-ms N]
+//   example_server MODEL_FOLDER [--host H] [--port P] [--queue N] [--max-body-mib N] [--timeout-ms
+//   N]
+//                  [--cache-mib N] [--kv-reuse 0|1]
 //
 // POST /v1/chat/completions (text and data-URI pictures; one token is answered: rserve stops at the
 // first), GET /v1/models, /health, /metrics (Prometheus), / (live timeline). SIGTERM and SIGINT
@@ -26,6 +28,7 @@ struct Flags {
   int port = 8080;
   int64_t queue = 128;
   int64_t cache_mib = 64;
+  bool kv_reuse = true;
   int64_t max_body_mib = 64;
   int64_t timeout_ms = 60000;
 };
@@ -50,6 +53,8 @@ bool ReadFlags(int argc, char** argv, Flags* flags) {
       flags->queue = number;
     } else if (name == "--cache-mib" && is_number && number <= 1 << 20) {
       flags->cache_mib = number;
+    } else if (name == "--kv-reuse" && is_number && number <= 1) {
+      flags->kv_reuse = number == 1;
     } else if (name == "--max-body-mib" && is_number && number >= 1 && number <= 4096) {
       flags->max_body_mib = number;
     } else if (name == "--timeout-ms" && is_number && number >= 1) {
@@ -69,7 +74,8 @@ int main(int argc, char** argv) {
   if (!ReadFlags(argc, argv, &flags)) {
     std::fprintf(stderr,
                  "usage: %s MODEL_FOLDER [--host H] [--port P] [--queue N] [--max-body-mib N] "
-                 "[--timeout-ms N] [--cache-mib N (embeddings of pictures seen before)]\n",
+                 "[--timeout-ms N] [--cache-mib N (embeddings of pictures seen before)] "
+                 "[--kv-reuse 0|1 (what prompts have in common is prefilled once)]\n",
                  argv[0]);
     return 2;
   }
@@ -85,6 +91,7 @@ int main(int argc, char** argv) {
   config.model_path(flags.model);
   config.fields().queue_requests = flags.queue;
   config.fields().embedding_cache_bytes = flags.cache_mib << 20;
+  if (flags.kv_reuse) config.fields().flags |= RSERVE_ENGINE_F_KV_REUSE;
   auto engine = rserve::capi::Engine::Create(config.get());
   if (!engine) {
     std::fprintf(stderr, "%s\n", engine.error().message().c_str());

@@ -72,8 +72,9 @@ void Metrics::FirstToken(const rserve_detail_info& info) {
 
 std::string Metrics::Text(const rserve_stats& stats) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::string out = "# HELP rserve_http_responses_total HTTP responses by status code\n"
-                    "# TYPE rserve_http_responses_total counter\n";
+  std::string out =
+      "# HELP rserve_http_responses_total HTTP responses by status code\n"
+      "# TYPE rserve_http_responses_total counter\n";
   for (const auto& [code, count] : responses_) {
     out += "rserve_http_responses_total{code=\"" + std::to_string(code) + "\"} " +
            std::to_string(count) + "\n";
@@ -96,6 +97,7 @@ std::string Metrics::Text(const rserve_stats& stats) const {
           stats.cache_shared, &out);
   Counter("cache_misses_total", "Pictures that were encoded for want of one", stats.cache_misses,
           &out);
+  Counter("reused_tokens_total", "Tokens that needed no prefill", stats.reused_tokens, &out);
   Counter("prefilled_tokens_total", "Tokens prefilled", stats.prefilled_tokens, &out);
   Counter("requests_finished_total", "Requests that got a first token", stats.finished, &out);
   Counter("requests_failed_total", "Requests that failed", stats.failed, &out);

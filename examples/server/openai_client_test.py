@@ -38,6 +38,16 @@ class OpenAiClientTest(unittest.TestCase):
                 self.assertEqual(answer.usage.completion_tokens, 1)
                 self.assertGreater(answer.usage.prompt_tokens, pictures)
 
+    def test_a_conversation_that_goes_on_is_prefilled_where_it_is_new(self):
+        body = body_of(prompts(4, 1)[0])
+        first = self.client.chat.completions.create(**body)
+        body["messages"] += [{"role": "assistant", "content": first.choices[0].message.content},
+                             {"role": "user", "content": "Are you sure?"}]  # fmt: skip
+        second = self.client.chat.completions.create(**body)
+        self.assertEqual(first.usage.prompt_tokens_details.cached_tokens, 0)
+        self.assertGreater(second.usage.prompt_tokens_details.cached_tokens, first.usage.prompt_tokens // 2)
+        self.assertEqual(self.server.metric("encoded_units_total"), 4)
+
     def test_chats_without_pictures(self):
         answer = self.client.chat.completions.create(
             model="digits", max_tokens=1, messages=[{"role": "system", "content": "Short answers."},

@@ -181,6 +181,7 @@ bool Server::Await(const httplib::Request& request, Waiter& waiter, Answer* answ
   if (detail) {
     answer->prompt_tokens = static_cast<int64_t>(detail->tokens().size);
     if (auto info = detail->Info()) {
+      answer->cached_tokens = info->reused_tokens;
       metrics_.FirstToken(*info);
       Remember(waiter.id(), *info);
     }
