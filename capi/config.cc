@@ -110,6 +110,12 @@ absl::Status ReadBackend(const rserve_engine_config& c, ModelEngineOptions* opti
   options->backend = static_cast<Backend>(c.backend);
   options->device_sharing = static_cast<DeviceSharing>(c.device_sharing);
   options->encoder_percent = c.encoder_percent;
+  if (c.stage_handover < RSERVE_STAGE_HANDOVER_PEER ||
+      c.stage_handover > RSERVE_STAGE_HANDOVER_HOST) {
+    return UnknownValue("stage_handover", c.stage_handover);
+  }
+  options->stage_handover = static_cast<StageHandover>(c.stage_handover);
+  options->graph_rows = c.graph_rows;
   if (c.tensor_parallel != 0) options->tensor_parallel = c.tensor_parallel;
   absl::Status status =
       CheckList("cuda_library", c.cuda_library, c.cuda_library_length, kMaxListEntries);

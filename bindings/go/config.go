@@ -93,13 +93,19 @@ type Backend int32
 // DeviceSharing says how an encoder and a stage on the same GPU share it.
 type DeviceSharing int32
 
-// The backends, and the ways to share a GPU.
+// StageHandover says how hidden states get from a stage's GPU to the next one's.
+type StageHandover int32
+
+// The backends, the ways to share a GPU, and those from one to the next.
 const (
 	BackendCPU           Backend       = C.RSERVE_BACKEND_CPU
 	BackendCUDA          Backend       = C.RSERVE_BACKEND_CUDA           // librserve_cuda.so, opened at run time
 	DeviceSharingStreams DeviceSharing = C.RSERVE_DEVICE_SHARING_STREAMS // side by side
 	DeviceSharingTurns   DeviceSharing = C.RSERVE_DEVICE_SHARING_TURNS   // one batch after another
 	DeviceSharingParts   DeviceSharing = C.RSERVE_DEVICE_SHARING_PARTS   // multiprocessors of their own
+	StageHandoverPeer    StageHandover = C.RSERVE_STAGE_HANDOVER_PEER    // copies from GPU to GPU
+	StageHandoverNCCL    StageHandover = C.RSERVE_STAGE_HANDOVER_NCCL    // NCCL's sends and receives
+	StageHandoverHost    StageHandover = C.RSERVE_STAGE_HANDOVER_HOST    // through host memory
 )
 
 // LogRecord is one message of the engine's log.
@@ -157,6 +163,8 @@ type Config struct {
 	CUDALibrary    string  // empty: librserve_cuda.so beside this library
 	DeviceSharing  DeviceSharing
 	EncoderPercent int32 // of the multiprocessors, with DeviceSharingParts
+	StageHandover  StageHandover
+	GraphRows      int32 // work on at most so many rows is recorded as CUDA graphs; 0: 1024; -1: none
 
 	Order               Order
 	OrderStretch        int32         // how many times its own work a request may be passed
@@ -256,6 +264,8 @@ func (c *Config) create() (*C.rserve_engine, error) {
 		cuda_library_length:  C.size_t(len(c.CUDALibrary)),
 		device_sharing:       C.rserve_device_sharing_t(c.DeviceSharing),
 		encoder_percent:      C.int32_t(c.EncoderPercent),
+		stage_handover:       C.rserve_stage_handover_t(c.StageHandover),
+		graph_rows:           C.int32_t(c.GraphRows),
 
 		embedding_cache_bytes: C.int64_t(c.EmbeddingCacheBytes),
 		weights:               C.rserve_weights_t(c.Weights),

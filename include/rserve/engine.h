@@ -136,6 +136,14 @@ enum {
   RSERVE_DEVICE_SHARING_PARTS = 2    /* each has multiprocessors of its own */
 };
 
+/** How hidden states get from a stage's GPU to the next one's. */
+typedef int32_t rserve_stage_handover_t;
+enum {
+  RSERVE_STAGE_HANDOVER_PEER = 0, /* copies from GPU to GPU */
+  RSERVE_STAGE_HANDOVER_NCCL = 1, /* NCCL's sends and receives */
+  RSERVE_STAGE_HANDOVER_HOST = 2  /* through host memory */
+};
+
 /** Zero is the default of every field. Pointers are borrowed for the call to create. */
 typedef struct rserve_engine_config {
   uint32_t struct_size;
@@ -205,13 +213,17 @@ typedef struct rserve_engine_config {
   int64_t min_token_budget; /* square_root_budget: B at least; 0: 256 */
   rserve_choice_t square_root_budget;    /* B follows the load, up to token_budget */
   rserve_choice_t adaptive_encode_batch; /* C follows the load; by default not if it is given */
+
+  rserve_stage_handover_t stage_handover;
+  int32_t graph_rows; /* CUDA: work on at most so many rows (patches, tokens) that comes again with
+                         the same sizes is recorded as a graph; 0: 1024; -1: none is */
 } rserve_engine_config;
 
 #define RSERVE_ENGINE_CONFIG_INIT                                                                 \
   {                                                                                               \
     sizeof(rserve_engine_config), RSERVE_SCHEME_RSERVE, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
         0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, \
-        NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                               \
+        NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                         \
   }
 
 /** The number of a scheme's name ("rserve", "rserve_intra", "epd", "colocated", "adaptive").

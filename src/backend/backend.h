@@ -70,6 +70,10 @@ struct StageWork {
   int64_t total_tokens = 0;
   const float* hidden_in = nullptr;  // [total_tokens][hidden]; null on the first stage
   float* hidden_out = nullptr;       // [total_tokens][hidden]; null on the last stage
+  // Which rows these are, for stages that hand them over by themselves: rows [first_row, first_row
+  // + total_tokens) of a micro-batch, whose number every stage gets alike.
+  uint64_t micro_batch = 0;
+  int64_t first_row = 0;
 };
 
 class StageBackend {
@@ -79,6 +83,8 @@ class StageBackend {
   // stage's own paged cache (blocks named by `kv_blocks`) and attending over [0, begin + count).
   virtual absl::Status Forward(const StageWork& work) = 0;
   virtual void Start(const StageWork& work, Done done) { std::move(done)(Forward(work)); }
+  // Nothing on this stage reads the micro-batch's incoming hidden states any more. Any thread.
+  virtual void Forget(uint64_t /*micro_batch*/) {}
 };
 
 }  // namespace rserve::backend

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -12,21 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "src/model/weights/checkpoint.h"
 #include "tests/support/catch.h"
+#include "tests/support/numbers.h"
 
 namespace rserve::testing {
 
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<float> ReadTensor(const model::Checkpoint& file, const std::string& name) {
-  const auto view = file.Get(name);
-  INFO(name << ": " << view.status());
-  REQUIRE(view.ok());
-  std::vector<float> out(static_cast<size_t>(view->elements));
-  model::WidenToF32(*view, 0, view->elements, out.data());
-  return out;
-}
 
 // The formula of tools/golden/make_backend_goldens.py, from element `begin` on.
 std::vector<float> Patches(uint64_t begin, int64_t count, uint64_t seed) {
@@ -43,17 +34,17 @@ std::vector<float> Patches(uint64_t begin, int64_t count, uint64_t seed) {
 Prompt LoadPrompt(const model::Checkpoint& file, const model::ModelConfig& config, int index) {
   const std::string key = absl::StrCat("p", index, ".");
   Prompt prompt;
-  for (float id : ReadTensor(file, key + "token_ids")) {
+  for (float id : ReadNumbers(file, key + "token_ids")) {
     prompt.token_ids.push_back(static_cast<int32_t>(id));
   }
-  const std::vector<float> positions = ReadTensor(file, key + "positions");
+  const std::vector<float> positions = ReadNumbers(file, key + "positions");
   for (size_t i = 0; i < positions.size(); ++i) {
     prompt.positions[i / prompt.token_ids.size()].push_back(static_cast<int32_t>(positions[i]));
   }
-  prompt.logits = ReadTensor(file, key + "logits");
+  prompt.logits = ReadNumbers(file, key + "logits");
   if (!file.Has(key + "grids")) return prompt;
-  prompt.embeddings = ReadTensor(file, key + "embeddings");
-  const std::vector<float> grids = ReadTensor(file, key + "grids");
+  prompt.embeddings = ReadNumbers(file, key + "embeddings");
+  const std::vector<float> grids = ReadNumbers(file, key + "grids");
   int64_t token = 0;
   uint64_t element = 0;
   for (size_t i = 0; i < grids.size(); i += 3) {
@@ -219,6 +210,7 @@ void Pipeline::Step(const std::vector<Sequence*>& sequences, const std::vector<i
     entry.logits = entry.want_logits ? s.logits.data() : nullptr;
     entries.push_back(entry);
   }
+  ++micro_batches_;
   std::vector<float> in, out;
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
     const bool last = stage + 1 == stages_.size();
@@ -228,9 +220,11 @@ void Pipeline::Step(const std::vector<Sequence*>& sequences, const std::vector<i
     work.total_tokens = total;
     work.hidden_in = stage == 0 ? nullptr : in.data();
     work.hidden_out = last ? nullptr : out.data();
+    work.micro_batch = micro_batches_;
     const absl::Status status = stages_[stage]->Forward(work);
     INFO(status);
     REQUIRE(status.ok());
+    stages_[stage]->Forget(micro_batches_);
     std::swap(in, out);
   }
 }
@@ -240,25 +234,6 @@ std::vector<float> Pipeline::Run(Sequence sequence, int64_t chunk) {
     Step({&sequence}, {std::min(chunk, sequence.prompt->tokens() - sequence.done)});
   }
   return std::move(sequence.logits);
-}
-
-double RelativeError(const std::vector<float>& got, const std::vector<float>& want) {
-  REQUIRE(got.size() == want.size());
-  double difference = 0.0, largest = 0.0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    if (std::isnan(got[i])) return std::numeric_limits<double>::infinity();
-    difference = std::max(difference, std::fabs(double{got[i]} - want[i]));
-    largest = std::max(largest, std::fabs(double{want[i]}));
-  }
-  return difference / largest;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return false;
-  for (float x : a) {
-    if (std::isnan(x)) return false;
-  }
-  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 }  // namespace rserve::testing

@@ -11,6 +11,7 @@
 #include "src/backend/backend.h"
 #include "src/backend/cpu/cpu_model.h"
 #include "src/model/spec/image_plan.h"
+#include "tests/support/numbers.h"
 
 namespace rserve::testing {
 
@@ -87,12 +88,8 @@ class Pipeline {
   cpu::KvGeometry kv_;
   cpu::ThreadPool pool_;
   std::vector<std::unique_ptr<backend::StageBackend>> stages_;
+  uint64_t micro_batches_ = 0;
 };
-
-// Largest difference over the reference's largest magnitude.
-double RelativeError(const std::vector<float>& got, const std::vector<float>& want);
-// The same bits everywhere (NaNs never count as the same).
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace rserve::testing
 

@@ -2,12 +2,14 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/backend/cpu/cpu_collective.h"
-#include "src/backend/plan/parallel_stage.h"
 #include "src/model/weights/checkpoint.h"
 #include "tests/backend/golden_case.h"
+#include "tests/backend/ranks.h"
+#include "tests/backend/text_chunks.h"
 #include "tests/support/catch.h"
 
 namespace rserve::testing {
@@ -33,23 +35,15 @@ struct Ranks {
       REQUIRE(model.ok());
       models.push_back(*std::move(model));
     }
-    std::vector<int32_t> ends = cuts;
-    ends.push_back(golden.config.text.num_layers);
-    int32_t begin = 0;
-    for (const int32_t end : ends) {
-      auto collectives = cpu::MakeCpuCollectives(ranks);
-      cpu::CpuCollective* first = collectives[0].get();
-      std::vector<std::unique_ptr<backend::StageBackend>> stage;
-      for (size_t rank = 0; rank < models.size(); ++rank) {
-        pools.push_back(std::make_unique<cpu::ThreadPool>(threads, std::vector<int>{}));
-        stage.push_back(cpu::MakeCpuStage(models[rank], {begin, end}, kv, pools.back().get(),
-                                          std::move(collectives[rank])));
-      }
-      stages.push_back(backend::MakeParallelStage(std::move(stage),
-                                                  kMaxTokens * golden.config.text.hidden_size, 1,
-                                                  [first] { first->Abort(); }));
-      begin = end;
-    }
+    stages = MakeRanks(
+        golden.config.text.num_layers, cuts, ranks, kMaxTokens * golden.config.text.hidden_size, 1,
+        [&] { return cpu::MakeCpuCollectives(ranks); },
+        [&](size_t, backend::LayerRange layers, int32_t rank,
+            std::unique_ptr<cpu::CpuCollective> end) {
+          pools.push_back(std::make_unique<cpu::ThreadPool>(threads, std::vector<int>{}));
+          return cpu::MakeCpuStage(models[static_cast<size_t>(rank)], layers, kv,
+                                   pools.back().get(), std::move(end));
+        });
   }
   std::vector<std::unique_ptr<cpu::ThreadPool>> pools;  // before what uses them
   std::vector<std::unique_ptr<backend::StageBackend>> stages;
@@ -117,16 +111,9 @@ TEST_CASE("a rank's share of the weights is what it loads, and embeddings are he
 TEST_CASE("work that all ranks refuse ends nothing, one that fails alone ends the stage") {
   const GoldenCase golden = LoadCase("mha_f16");
   Ranks made(golden, 2, {}, {10, 4}, 1);
-  const std::vector<int32_t> ids(4, 1), positions(4, 0), blocks = {0};
-  std::vector<float> logits(64);
-  backend::StageEntry entry;
-  entry.count = 4;
-  entry.token_ids = ids.data();
-  for (auto& axis : entry.positions) axis = positions.data();
-  entry.kv_blocks = blocks;
-  entry.want_logits = true;
-  entry.logits = logits.data();
-  backend::StageWork work{{&entry, 1}, 3, nullptr, nullptr};
+  TextChunks text(golden.config.text.vocab_size, 1, 4, 4);
+  backend::StageWork& work = text.works[0];
+  work.total_tokens = 3;
   CHECK(made.stages[0]->Forward(work).code() == absl::StatusCode::kInvalidArgument);
   work.total_tokens = 4;
   CHECK(made.stages[0]->Forward(work).ok());

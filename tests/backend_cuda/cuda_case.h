@@ -28,8 +28,8 @@ inline std::shared_ptr<const cuda::CudaModel> LoadOnDevice(const GoldenCase& gol
 }
 
 inline std::unique_ptr<backend::EncoderBackend> EncoderOf(
-    std::shared_ptr<const cuda::CudaModel> model) {
-  auto encoder = cuda::MakeCudaEncoder(std::move(model), kEncoderLimits, {});
+    std::shared_ptr<const cuda::CudaModel> model, const cuda::RoleOptions& role = {}) {
+  auto encoder = cuda::MakeCudaEncoder(std::move(model), kEncoderLimits, role);
   INFO(encoder.status());
   REQUIRE(encoder.ok());
   return *std::move(encoder);
@@ -38,12 +38,12 @@ inline std::unique_ptr<backend::EncoderBackend> EncoderOf(
 // `cuts`: layers at which a new stage begins.
 inline std::vector<std::unique_ptr<backend::StageBackend>> StagesOf(
     const std::shared_ptr<const cuda::CudaModel>& model, std::vector<int32_t> cuts,
-    const backend::KvGeometry& kv) {
+    const backend::KvGeometry& kv, const cuda::RoleOptions& role = {}) {
   cuts.push_back(model->config().text.num_layers);
   std::vector<std::unique_ptr<backend::StageBackend>> stages;
   int32_t begin = 0;
   for (int32_t end : cuts) {
-    auto stage = cuda::MakeCudaStage(model, {begin, end}, kv, kStageLimits, {});
+    auto stage = cuda::MakeCudaStage(model, {begin, end}, kv, kStageLimits, role);
     INFO(stage.status());
     REQUIRE(stage.ok());
     stages.push_back(*std::move(stage));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/backend/cuda/host/host_collective.h"
 #include "src/backend/cuda/host/host_device.h"
+#include "src/backend/cuda/host/host_link.h"
 #include "src/backend/cuda/loader/cuda_library.h"
 
 namespace rserve::cuda {
@@ -37,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenEmulated(int index) {
   HostDeviceOptions options;
   options.seed = static_cast<uint64_t>(index) + 1;
   options.background = true;
+  options.number = index;
   return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>(options));
 }
 
@@ -53,12 +55,15 @@ rserve_cuda_library() {
   static constexpr rserve::cuda::LibraryTable kTable = {
       rserve::cuda::kLibraryBuild,    &rserve::cuda::OpenEmulated,
       &rserve::cuda::CudaModel::Load, &rserve::cuda::MakeCudaEncoder,
-      &rserve::cuda::MakeCudaStage,   &rserve::cuda::MakeEmulatedCollectives};
+      &rserve::cuda::MakeCudaStage,   &rserve::cuda::MakeEmulatedCollectives,
+      &rserve::cuda::MakeHostHandOver};
   return &kTable;
 }
 
 extern "C" __attribute__((visibility("default"))) void rserve_emulated_lose_after(
-    int64_t operations) {
+    int number, int64_t operations) {
   std::lock_guard<std::mutex> lock(rserve::cuda::mutex);
-  for (auto* device : rserve::cuda::open_devices) device->LoseAfter(operations);
+  for (auto* device : rserve::cuda::open_devices) {
+    if (number < 0 || device->number() == number) device->LoseAfter(operations);
+  }
 }

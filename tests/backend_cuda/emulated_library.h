@@ -8,9 +8,10 @@
 
 namespace rserve::testing {
 
-// Beside rserve_cuda_library it exports a function for the tests that open it: the devices that are
-// open are lost after so many more operations. Devices have the numbers 0 to 15.
-using LoseAfter = void (*)(int64_t operations);
+// Beside rserve_cuda_library it exports a function for the tests that open it: the device of that
+// number, or every one (-1), is lost after so many more operations. Devices have the numbers 0
+// to 15.
+using LoseAfter = void (*)(int number, int64_t operations);
 inline constexpr char kLoseAfter[] = "rserve_emulated_lose_after";
 
 }  // namespace rserve::testing

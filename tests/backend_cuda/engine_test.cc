@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,49 +59,36 @@ void Spread(std::vector<int32_t> devices, ModelEngineOptions* options) {
   if (kEmulated) options->devices = std::move(devices);
 }
 
-void MeetsGoldens(const std::string& name, ModelEngineOptions options, double tolerance) {
-  const GoldenFolder golden(name);
-  options.model_path = golden.path();
-  const auto engine = MustCreate(options);
-  std::vector<RequestId> ids;
-  for (const GoldenPrompt& prompt : golden.prompts()) {
-    ids.push_back(MustSubmit(*engine, prompt.request));
-  }
-  const std::map<RequestId, Outcome> outcomes = WaitForAll(*engine, ids);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const Outcome& outcome = outcomes.at(ids[i]);
-    INFO(name << " " << engine->info().topology << ": " << outcome.terminal().status);
-    REQUIRE(outcome.terminal().type == EventType::kFinished);
-    const GoldenPrompt& prompt = golden.prompts()[i];
-    CHECK(outcome.detail->token_ids == prompt.token_ids);
-    const double difference = RelativeDifference(outcome.detail->logits, prompt.logits);
-    INFO("relative difference " << difference);
-    CHECK(difference <= tolerance);
-  }
-}
-
 TEST_CASE("CUDA engine: golden prompts, together and in small chunks, meet the reference") {
   for (const char* name : {"gqa2_tied", "gqa7_bf16", "sharded"}) {
+    const GoldenFolder golden(name);
     ModelEngineOptions options = CudaOptions("");
-    MeetsGoldens(name, options, kLogitsTolerance);
+    MeetGoldens(golden, options, "TP1+E1", kLogitsTolerance);
     options.stages = 2;
     options.token_budget = 7;
     Spread({0, 1, 0}, &options);
-    MeetsGoldens(name, options, kLogitsTolerance);
+    MeetGoldens(golden, options, "PP2+E1", kLogitsTolerance);
   }
 }
 
 #if !defined(RSERVE_TEST_GPU)
-TEST_CASE("CUDA engine: TP2xPP2+E1 and TP4+E1 meet the reference") {
+TEST_CASE("CUDA engine: TP2xPP2+E1 and TP4+E1 meet the reference, handed over in every way") {
+  const GoldenFolder golden("gqa2_tied");
   ModelEngineOptions options = CudaOptions("");
   options.tensor_parallel = 2;
   options.stages = 2;
   options.devices = {0, 1, 2, 3, 4};
-  MeetsGoldens("gqa2_tied", options, kParallelTolerance);
+  std::vector<std::vector<float>> first;
+  for (const auto way : {StageHandover::kPeer, StageHandover::kNccl, StageHandover::kHost}) {
+    options.stage_handover = way;
+    const auto logits = MeetGoldens(golden, options, "TP2xPP2+E1", kParallelTolerance);
+    if (first.empty()) first = logits;
+    for (size_t i = 0; i < first.size(); ++i) CHECK(SameBits(logits[i], first[i]));
+  }
   options.tensor_parallel = 4;
   options.stages = 1;
   options.devices = {0, 1, 2, 3, 0};
-  MeetsGoldens("mha_f16", options, kParallelTolerance);
+  MeetGoldens(GoldenFolder("mha_f16"), options, "TP4+E1", kParallelTolerance);
 }
 #endif
 
@@ -116,8 +102,8 @@ TEST_CASE("CUDA engine: pictures give what the CPU gives, the same bits for ever
     for (size_t i = 0; i < requests.size(); ++i) {
       REQUIRE(cuda[i].terminal().type == EventType::kFinished);
       const RequestDetail& got = *cuda[i].detail;
-      CHECK(RelativeDifference(got.embeddings, cpu[i].detail->embeddings) <= kBackendTolerance);
-      CHECK(RelativeDifference(got.logits, cpu[i].detail->logits) <= kBackendTolerance);
+      CHECK(RelativeError(got.embeddings, cpu[i].detail->embeddings) <= kBackendTolerance);
+      CHECK(RelativeError(got.logits, cpu[i].detail->logits) <= kBackendTolerance);
       if (first.empty()) continue;
       CHECK(SameBits(got.embeddings, first[i].detail->embeddings));
       CHECK(SameBits(got.logits, first[i].detail->logits));
@@ -134,6 +120,8 @@ TEST_CASE("CUDA engine: pictures give what the CPU gives, the same bits for ever
   options.embedding_cache_bytes = 1 << 20;
   check(options, true);
   options.scheme = Scheme::kColocated;
+  options.stage_handover = StageHandover::kHost;
+  options.graph_rows = -1;
   check(options, true);
 }
 
@@ -173,12 +161,12 @@ TEST_CASE("CUDA engine: many requests with cancels end once each and give everyt
 }
 
 #if !defined(RSERVE_TEST_GPU)
-void LoseDevicesAfter(int64_t operations) {
+void LoseAfterOperations(int number, int64_t operations) {
   void* library = dlopen(Library().c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto lose = reinterpret_cast<LoseAfter>(dlsym(library, kLoseAfter));
   REQUIRE(lose != nullptr);
-  lose(operations);
+  lose(number, operations);
 }
 
 TEST_CASE("CUDA engine: a device that is lost ends every request once; the engine can be ended") {
@@ -190,7 +178,7 @@ TEST_CASE("CUDA engine: a device that is lost ends every request once; the engin
     for (uint64_t i = 0; i < 8; ++i) {
       requests.push_back(MakeRequest(i % 2 == 0 ? "txt" : "t", 10 + i));
     }
-    LoseDevicesAfter(after);
+    LoseAfterOperations(-1, after);
     std::vector<RequestId> ids;
     for (const auto& request : requests) ids.push_back(MustSubmit(*engine, request->request));
     int failed = 0;
@@ -207,6 +195,36 @@ TEST_CASE("CUDA engine: a device that is lost ends every request once; the engin
     // It stays lost, and says so to those who come later.
     const RequestId late = MustSubmit(*engine, requests[1]->request);
     CHECK(WaitForAll(*engine, {late}).at(late).terminal().type == EventType::kFailed);
+    WaitUntilIdle(*engine);
+    CHECK(engine->stats().kv_blocks_used == 0);
+    CHECK(engine->stats().embedding_bytes == 0);
+  }
+}
+
+TEST_CASE("CUDA engine: one lost device of TP2xPP2+E1 ends every request once") {
+  for (const int number : {0, 1, 3, 4}) {
+    ModelEngineOptions options = CudaOptions(TinyModelFolder());
+    options.tensor_parallel = 2;
+    options.stages = 2;
+    options.devices = {0, 1, 2, 3, 4};
+    options.token_budget = 24;
+    options.stage_handover = number % 2 == 0 ? StageHandover::kPeer : StageHandover::kNccl;
+    const auto engine = MustCreate(options);
+    std::vector<std::unique_ptr<OwnedRequest>> requests;
+    for (uint64_t i = 0; i < 6; ++i) requests.push_back(MakeRequest("txt", 30 + i));
+    LoseAfterOperations(number, 60);
+    std::vector<RequestId> ids;
+    for (const auto& request : requests) ids.push_back(MustSubmit(*engine, request->request));
+    int failed = 0;
+    // WaitForAll checks that each has one end.
+    for (const auto& [id, outcome] : WaitForAll(*engine, ids)) {
+      if (outcome.terminal().type == EventType::kFinished) continue;
+      ++failed;
+      INFO("device " << number << ": " << outcome.terminal().status);
+      CHECK(outcome.terminal().type == EventType::kFailed);
+      CHECK(outcome.terminal().status.code() == absl::StatusCode::kUnavailable);
+    }
+    CHECK(failed > 0);
     WaitUntilIdle(*engine);
     CHECK(engine->stats().kv_blocks_used == 0);
     CHECK(engine->stats().embedding_bytes == 0);

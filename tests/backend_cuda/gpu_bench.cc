@@ -7,15 +7,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/backend/cuda/cuda_model.h"
 #include "src/backend/cuda/loaded_model.h"
+#include "tests/backend/text_chunks.h"
 #if defined(RSERVE_TEST_GPU)
 #include "src/backend/cuda/gpu/gpu_device.h"
 #else
@@ -222,72 +227,186 @@ bool Encode(const std::shared_ptr<cuda::LoadedModel>& model, double ceiling) {
   const model::VisionConfig& config = model->config().vision;
   const int32_t side = kDry ? 8 : 64;  // patches: 1024 tokens an image
   const int64_t patches = int64_t{side} * side;
-  auto encoder = cuda::MakeCudaEncoder(model, {8 * patches}, {});
-  if (!Ok(encoder.status(), "encoder")) return false;
   const std::vector<float> pixels(static_cast<size_t>(patches * config.patch_dim()), 0.25f);
-  for (int images : {1, 8}) {
-    std::vector<float> out(
-        static_cast<size_t>(images * patches / config.merge_unit() * config.out_hidden_size));
-    std::vector<backend::EncodeUnit> units;
-    for (int i = 0; i < images; ++i) {
-      units.push_back({{1, side, side},
-                       pixels.data(),
-                       out.data() + static_cast<int64_t>(out.size()) / images * i});
+  struct Way {
+    const char* name;
+    int64_t graph_rows;
+    int32_t side;
+    std::vector<int> images;
+  };
+  // Small pictures are what recordings are for.
+  const int32_t small = kDry ? 4 : 16;
+  const Way ways[] = {{"", 0, side, {1, 8}}, {"", 0, small, {1}}, {".graphs", 8192, small, {1}}};
+  for (const Way& way : ways) {
+    cuda::RoleOptions role;
+    role.graph_rows = way.graph_rows;
+    auto encoder = cuda::MakeCudaEncoder(model, {8 * patches}, role);
+    if (!Ok(encoder.status(), "encoder")) return false;
+    const int64_t unit_patches = int64_t{way.side} * way.side;
+    const int64_t unit_tokens = unit_patches / config.merge_unit();
+    for (const int images : way.images) {
+      std::vector<float> out(static_cast<size_t>(images * unit_tokens * config.out_hidden_size));
+      std::vector<backend::EncodeUnit> units;
+      for (int i = 0; i < images; ++i) {
+        units.push_back({{1, way.side, way.side},
+                         pixels.data(),
+                         out.data() + i * unit_tokens * config.out_hidden_size});
+      }
+      const double seconds = MedianSeconds([&] { return (*encoder)->Encode(units); });
+      if (seconds < 0.0) return false;
+      const double rows = static_cast<double>(images * unit_patches);
+      const double full = static_cast<double>(config.fullatt_block_indexes.size());
+      const double keys = full * static_cast<double>(unit_patches) + (config.depth - full) * 64.0;
+      const double flops = rows * (config.depth * ProductFlops(model->vision.blocks[0]) +
+                                   keys * 4.0 * config.hidden_size);
+      const std::string name = absl::StrCat("encode.", images, "x", unit_tokens, way.name);
+      Print(name + ".time", seconds * 1e3, "ms");
+      Print(name + ".of_ceiling", flops / seconds * 1e-12 / ceiling, "");
     }
-    const double seconds = MedianSeconds([&] { return (*encoder)->Encode(units); });
-    if (seconds < 0.0) return false;
-    const double rows = static_cast<double>(images * patches);
-    const double full = static_cast<double>(config.fullatt_block_indexes.size());
-    const double keys = full * static_cast<double>(patches) + (config.depth - full) * 64.0;
-    const double flops = rows * (config.depth * ProductFlops(model->vision.blocks[0]) +
-                                 keys * 4.0 * config.hidden_size);
-    const std::string name = absl::StrCat("encode.", images, "x", patches / config.merge_unit());
-    Print(name + ".time", seconds * 1e3, "ms");
-    Print(name + ".of_ceiling", flops / seconds * 1e-12 / ceiling, "");
   }
   return true;
+}
+
+// A stage over all layers, with a cache for `tokens`.
+absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeStage(
+    const std::shared_ptr<cuda::LoadedModel>& model, int64_t tokens,
+    const cuda::RoleOptions& role) {
+  const backend::KvGeometry kv{static_cast<int32_t>(tokens / 16), 16};
+  return cuda::MakeCudaStage(model, {0, model->config().text.num_layers}, kv, {tokens, 16, 16},
+                             role);
 }
 
 bool Prefill(const std::shared_ptr<cuda::LoadedModel>& model, double ceiling) {
   const model::TextConfig& config = model->config().text;
   const int64_t prompt = kDry ? 64 : 8192;
-  const backend::KvGeometry kv{static_cast<int32_t>(prompt / 16), 16};
-  auto stage = cuda::MakeCudaStage(model, {0, config.num_layers}, kv, {prompt, 16, 16}, {});
-  if (!Ok(stage.status(), "stage")) return false;
-  std::vector<int32_t> ids(static_cast<size_t>(prompt)), blocks;
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i) % config.vocab_size;
-  for (int32_t b = 0; b < kv.num_blocks; ++b) blocks.push_back(b);
-  std::vector<int32_t> positions(ids.size());
-  for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int32_t>(i);
-  std::vector<float> logits(static_cast<size_t>(config.vocab_size));
-  const std::vector<int64_t> chunks =
-      kDry ? std::vector<int64_t>{16, 64} : std::vector<int64_t>{512, 1024, 2048, 4096, 8192};
-  for (int64_t chunk : chunks) {
-    const double seconds = MedianSeconds([&] {
-      for (int64_t begin = 0; begin < prompt; begin += chunk) {
-        backend::StageEntry entry;
-        entry.begin = begin;
-        entry.count = std::min(chunk, prompt - begin);
-        entry.token_ids = ids.data() + begin;
-        for (auto& axis : entry.positions) axis = positions.data() + begin;
-        entry.kv_blocks = blocks;
-        entry.want_logits = begin + chunk >= prompt;
-        entry.logits = logits.data();
-        backend::StageWork work;
-        work.entries = {&entry, 1};
-        work.total_tokens = entry.count;
-        if (absl::Status s = (*stage)->Forward(work); !s.ok()) return s;
+  struct Way {
+    const char* name;
+    bool deterministic;
+    int64_t graph_rows;
+    std::vector<int64_t> chunks;
+  };
+  const Way ways[] = {
+      {"", true, 0,
+       kDry ? std::vector<int64_t>{16, 64} : std::vector<int64_t>{512, 1024, 2048, 4096, 8192}},
+      {".any_algorithm", false, 0, {kDry ? 64 : 2048}},
+      {".graphs", true, 1024, {kDry ? 16 : 512}}};
+  for (const Way& way : ways) {
+    cuda::RoleOptions role;
+    role.deterministic = way.deterministic;
+    role.graph_rows = way.graph_rows;
+    auto stage = MakeStage(model, prompt, role);
+    if (!Ok(stage.status(), "stage")) return false;
+    for (const int64_t chunk : way.chunks) {
+      testing::TextChunks text(config.vocab_size, static_cast<int32_t>(prompt / 16), prompt, chunk);
+      const double seconds = MedianSeconds([&] {
+        for (const backend::StageWork& work : text.works) {
+          if (absl::Status s = (*stage)->Forward(work); !s.ok()) return s;
+        }
+        return absl::OkStatus();
+      });
+      if (seconds < 0.0) return false;
+      const double tokens = static_cast<double>(prompt);
+      const double flops =
+          config.num_layers * (tokens * ProductFlops(model->text.layers[0]) +
+                               tokens * tokens / 2 * 4.0 * config.num_heads * config.head_dim);
+      const std::string name = absl::StrCat("prefill.", prompt, ".chunk", chunk, way.name);
+      Print(name + ".time", seconds * 1e3, "ms");
+      Print(name + ".of_ceiling", flops / seconds * 1e-12 / ceiling, "");
+    }
+  }
+  return true;
+}
+
+// Where threads wait for a number to be reached.
+class Count {
+ public:
+  void Add(const absl::Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    status_.Update(status);
+    ++count_;
+    changed_.notify_all();
+  }
+  absl::Status WaitFor(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return count_ >= count; });
+    return status_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+  absl::Status status_;
+};
+
+// From patches to logits: images of 1024 tokens, each a chunk, and a text behind them. `overlap`: a
+// chunk is prefilled while the images after it are encoded; else all are encoded first.
+class FirstToken {
+ public:
+  FirstToken(const model::ModelConfig& config, int images)
+      : config_(config),
+        images_(images),
+        text_(config.text.vocab_size, static_cast<int32_t>(tokens() / 16), tokens(), kImageTokens),
+        slices_(static_cast<size_t>(images)) {
+    const size_t patches = static_cast<size_t>(kSide) * kSide;
+    patches_.assign(patches * static_cast<size_t>(config.vision.patch_dim()), 0.25f);
+    rows_.resize(static_cast<size_t>(images));
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      rows_[i].resize(static_cast<size_t>(kImageTokens * config.text.hidden_size));
+      slices_[i] = {static_cast<int64_t>(i) * kImageTokens, kImageTokens, rows_[i].data()};
+      text_.entries[i].embeddings = {&slices_[i], 1};
+    }
+  }
+
+  int64_t tokens() const { return images_ * kImageTokens + kTextTokens; }
+
+  absl::Status Run(backend::EncoderBackend* encoder, backend::StageBackend* stage, bool overlap) {
+    Count encoded, prefilled;
+    std::thread encode([&] {
+      for (std::vector<float>& rows : rows_) {
+        const backend::EncodeUnit unit = {{1, kSide, kSide}, patches_.data(), rows.data()};
+        encoder->Start({&unit, 1}, [&](const absl::Status& status) { encoded.Add(status); });
       }
-      return absl::OkStatus();
     });
+    for (int i = 0; i < static_cast<int>(text_.works.size()); ++i) {
+      const int needed = overlap ? std::min(i + 1, images_) : images_;
+      encoded.WaitFor(needed).IgnoreError();
+      stage->Start(text_.works[static_cast<size_t>(i)],
+                   [&](const absl::Status& status) { prefilled.Add(status); });
+    }
+    encode.join();
+    absl::Status status = encoded.WaitFor(images_);
+    status.Update(prefilled.WaitFor(static_cast<int>(text_.works.size())));
+    return status;
+  }
+
+ private:
+  static constexpr int32_t kSide = kDry ? 8 : 64;  // patches
+  static constexpr int64_t kImageTokens = int64_t{kSide} * kSide / 4;
+  static constexpr int64_t kTextTokens = 2 * kImageTokens;
+
+  const model::ModelConfig& config_;
+  const int images_;
+  testing::TextChunks text_;
+  std::vector<backend::EmbeddingSlice> slices_;
+  std::vector<float> patches_;
+  std::vector<std::vector<float>> rows_;
+};
+
+bool Ttft(const std::shared_ptr<cuda::LoadedModel>& model) {
+  const int images = 8;
+  FirstToken request(model->config(), images);
+  const int32_t side = kDry ? 8 : 64;
+  cuda::RoleOptions role;
+  auto encoder = cuda::MakeCudaEncoder(model, {int64_t{side} * side}, role);
+  auto stage = MakeStage(model, request.tokens(), role);
+  if (!Ok(encoder.status(), "encoder") || !Ok(stage.status(), "stage")) return false;
+  for (const bool overlap : {true, false}) {
+    const double seconds =
+        MedianSeconds([&] { return request.Run(encoder->get(), stage->get(), overlap); });
     if (seconds < 0.0) return false;
-    const double tokens = static_cast<double>(prompt);
-    const double flops =
-        config.num_layers * (tokens * ProductFlops(model->text.layers[0]) +
-                             tokens * tokens / 2 * 4.0 * config.num_heads * config.head_dim);
-    const std::string name = absl::StrCat("prefill.", prompt, ".chunk", chunk);
-    Print(name + ".time", seconds * 1e3, "ms");
-    Print(name + ".of_ceiling", flops / seconds * 1e-12 / ceiling, "");
+    Print(absl::StrCat("ttft.8x1024+2048.", overlap ? "overlapped" : "one_after_another", ".time"),
+          seconds * 1e3, "ms");
   }
   return true;
 }
@@ -310,7 +429,7 @@ bool Run() {
   auto model = std::make_shared<cuda::LoadedModel>(
       config, cuda::LoadOptions{true, {0, config.text.num_layers}, 0, 1}, device.get());
   FillModel(weights, model.get());
-  return Encode(model, ceiling) && Prefill(model, ceiling);
+  return Encode(model, ceiling) && Prefill(model, ceiling) && Ttft(model);
 }
 
 }  // namespace

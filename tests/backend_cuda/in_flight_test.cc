@@ -1,84 +1,27 @@
 // Work that is started and not waited for: how much, in which order it ends, and how it fails.
 
-#include <condition_variable>
+#include <algorithm>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "src/backend/cuda/host/host_device.h"
+#include "tests/backend/text_chunks.h"
 #include "tests/backend_cuda/cuda_case.h"
+#include "tests/backend_cuda/ends.h"
 
 namespace rserve::testing {
 namespace {
 
 constexpr backend::KvGeometry kKv = {40, 4};
 
-// Which pieces of work have ended, and how.
-class Ends {
- public:
-  backend::Done Of(int piece) {
-    return [this, piece](absl::Status status) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      order_.push_back(piece);
-      statuses_.push_back(std::move(status));
-      changed_.notify_all();
-    };
-  }
-  void WaitFor(size_t count) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return order_.size() >= count; });
-  }
-  std::vector<int> order() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return order_;
-  }
-  std::vector<absl::Status> statuses() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return statuses_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<int> order_;
-  std::vector<absl::Status> statuses_;
-};
-
-// The chunks of one prompt of text, as micro-batches.
-struct Chunks {
-  Chunks(const GoldenCase& golden, int64_t tokens, int64_t chunk)
-      : logits(static_cast<size_t>(golden.config.text.vocab_size), 0.0f) {
-    for (int64_t t = 0; t < tokens; ++t) {
-      ids.push_back(static_cast<int32_t>(7 + t * 5 % 40));
-      positions.push_back(static_cast<int32_t>(t));
-    }
-    for (int32_t b = 0; b < kKv.num_blocks; ++b) blocks.push_back(b);
-    for (int64_t begin = 0; begin < tokens; begin += chunk) {
-      backend::StageEntry entry;
-      entry.begin = begin;
-      entry.count = std::min(chunk, tokens - begin);
-      entry.token_ids = ids.data() + begin;
-      for (auto& axis : entry.positions) axis = positions.data() + begin;
-      entry.kv_blocks = blocks;
-      entry.want_logits = begin + chunk >= tokens;
-      entry.logits = entry.want_logits ? logits.data() : nullptr;
-      entries.push_back(entry);
-    }
-    for (const backend::StageEntry& entry : entries) {
-      works.push_back({{&entry, 1}, entry.count, nullptr, nullptr});
-    }
-  }
-  Chunks(const Chunks&) = delete;
-  std::vector<int32_t> ids, positions, blocks;
-  std::vector<float> logits;
-  std::vector<backend::StageEntry> entries;
-  std::vector<backend::StageWork> works;
-};
+TextChunks Text(const GoldenCase& golden, int64_t tokens, int64_t chunk) {
+  return TextChunks(golden.config.text.vocab_size, kKv.num_blocks, tokens, chunk);
+}
 
 std::vector<float> Together(const GoldenCase& golden, int64_t tokens) {
   cuda::HostDevice device({});
   const auto stages = StagesOf(LoadOnDevice(golden, &device), {}, kKv);
-  Chunks whole(golden, tokens, tokens);
+  TextChunks whole = Text(golden, tokens, tokens);
   REQUIRE(stages[0]->Forward(whole.works[0]).ok());
   return whole.logits;
 }
@@ -87,7 +30,7 @@ TEST_CASE("CUDA: two micro-batches are started before the first has run, and end
   const GoldenCase golden = LoadCase("gqa2_tied");
   cuda::HostDevice device({3});
   const auto stages = StagesOf(LoadOnDevice(golden, &device), {}, kKv);
-  Chunks chunks(golden, 30, 10);
+  TextChunks chunks = Text(golden, 30, 10);
   Ends ends;
   const int64_t before = device.operations();
   stages[0]->Start(chunks.works[0], ends.Of(0));
@@ -117,7 +60,7 @@ TEST_CASE("CUDA: work started on a device that runs beside us gives the bits of 
     options.skip_host_functions = seed % 2 == 0;
     cuda::HostDevice device(options);
     const auto stages = StagesOf(LoadOnDevice(golden, &device), {}, kKv);
-    Chunks chunks(golden, 36, 5);
+    TextChunks chunks = Text(golden, 36, 5);
     Ends ends;
     for (size_t i = 0; i < chunks.works.size(); ++i) {
       stages[0]->Start(chunks.works[i], ends.Of(static_cast<int>(i)));
@@ -149,7 +92,7 @@ TEST_CASE("CUDA: encoder and stage take turns on one device") {
   const auto prompt = std::find_if(golden.prompts.begin(), golden.prompts.end(),
                                    [](const Prompt& p) { return !p.grids.empty(); });
   const auto alone = EncodeItems(**encoder, golden, *prompt, true);
-  Chunks chunks(golden, 24, 8);
+  TextChunks chunks = Text(golden, 24, 8);
   Ends ends;
   std::vector<std::vector<float>> items = alone;
   std::vector<backend::EncodeUnit> units;
@@ -178,7 +121,7 @@ TEST_CASE("CUDA: all work in flight on a device that is lost ends once, with its
       cuda::HostDevice device(options);
       {
         const auto stages = StagesOf(LoadOnDevice(golden, &device), {}, kKv);
-        Chunks chunks(golden, 20, 10);
+        TextChunks chunks = Text(golden, 20, 10);
         Ends ends;
         stages[0]->Start(chunks.works[0], ends.Of(0));
         stages[0]->Start(chunks.works[1], ends.Of(1));
@@ -204,7 +147,7 @@ TEST_CASE("CUDA: what is refused ends at once and disturbs nothing") {
   const GoldenCase golden = LoadCase("gqa2_tied");
   cuda::HostDevice device({});
   const auto stages = StagesOf(LoadOnDevice(golden, &device), {}, kKv);
-  Chunks chunks(golden, 20, 10);
+  TextChunks chunks = Text(golden, 20, 10);
   Ends ends;
   stages[0]->Start(chunks.works[0], ends.Of(0));
   backend::StageWork bad = chunks.works[1];

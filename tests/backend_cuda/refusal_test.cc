@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/backend/cuda/host/host_device.h"
+#include "tests/backend/text_chunks.h"
 #include "tests/backend_cuda/cuda_case.h"
 
 namespace rserve::testing {
@@ -17,40 +18,20 @@ bool Says(const absl::Status& status, absl::StatusCode code, const std::string& 
   return status.code() == code && status.message().find(part) != std::string::npos;
 }
 
-// One chunk of text from the start of a prompt.
-struct TextWork {
-  TextWork(const GoldenCase& golden, int64_t tokens, int32_t blocks)
-      : ids(static_cast<size_t>(tokens), 1),
-        positions(static_cast<size_t>(tokens), 2),
-        logits(static_cast<size_t>(golden.config.text.vocab_size)) {
-    for (int32_t b = 0; b < blocks; ++b) table.push_back(b);
-    entry.count = tokens;
-    entry.token_ids = ids.data();
-    for (auto& axis : entry.positions) axis = positions.data();
-    entry.kv_blocks = table;
-    entry.want_logits = true;
-    entry.logits = logits.data();
-    work.entries = {&entry, 1};
-    work.total_tokens = tokens;
-  }
-  std::vector<int32_t> ids, positions, table;
-  std::vector<float> logits;
-  backend::StageEntry entry;
-  backend::StageWork work;
-};
-
 TEST_CASE("CUDA: work beyond a limit is refused by the limit's name") {
   const GoldenCase golden = LoadCase("gqa2_tied");
   cuda::HostDevice device({});
   const auto model = LoadOnDevice(golden, &device);
   const backend::KvGeometry kv{100, 4};
   const auto stages = StagesOf(model, {}, kv);
-  TextWork long_work(golden, kStageLimits.max_tokens + 1, 100);
-  CHECK(
-      Says(stages[0]->Forward(long_work.work), absl::StatusCode::kResourceExhausted, "max_tokens"));
-  TextWork bad_block(golden, 5, 2);
-  bad_block.table[1] = 100;
-  CHECK(Says(stages[0]->Forward(bad_block.work), absl::StatusCode::kInvalidArgument, "num_blocks"));
+  const int64_t vocab = golden.config.text.vocab_size, too_many = kStageLimits.max_tokens + 1;
+  TextChunks long_work(vocab, 100, too_many, too_many);
+  CHECK(Says(stages[0]->Forward(long_work.works[0]), absl::StatusCode::kResourceExhausted,
+             "max_tokens"));
+  TextChunks bad_block(vocab, 2, 5, 5);
+  bad_block.blocks[1] = 100;
+  CHECK(Says(stages[0]->Forward(bad_block.works[0]), absl::StatusCode::kInvalidArgument,
+             "num_blocks"));
   const auto encoder = EncoderOf(model);
   const std::vector<float> patches(static_cast<size_t>(34 * 34 * golden.config.vision.patch_dim()));
   std::vector<float> out(34 * 34 * 48);
@@ -92,8 +73,8 @@ TEST_CASE("CUDA: a lost device ends every call with its error and can be taken d
       const auto model = LoadOnDevice(golden, &device);
       const auto stages = StagesOf(model, {}, {10, 4});
       const int64_t live = device.live_allocations();
-      TextWork text(golden, 9, 3);
-      const absl::Status first = stages[0]->Forward(text.work);
+      TextChunks text(golden.config.text.vocab_size, 3, 9, 9);
+      const absl::Status first = stages[0]->Forward(text.works[0]);
       CHECK(device.live_allocations() == live);  // a call allocates nothing on the device
       if (lost_after < 0) {
         REQUIRE(first.ok());
@@ -102,7 +83,7 @@ TEST_CASE("CUDA: a lost device ends every call with its error and can be taken d
       }
       REQUIRE(lost_after < operations);
       CHECK(Says(first, absl::StatusCode::kUnavailable, "lost after"));
-      CHECK(stages[0]->Forward(text.work) == first);
+      CHECK(stages[0]->Forward(text.works[0]) == first);
       CHECK(cuda::MakeCudaEncoder(model, kEncoderLimits, {}).status() == first);
     }
     CHECK(device.live_allocations() == 0);

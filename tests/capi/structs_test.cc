@@ -324,6 +324,8 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       {"backend", [](rserve_engine_config* c) { c->backend = 2; }},
       {"device_sharing", [](rserve_engine_config* c) { c->device_sharing = 3; }},
       {"encoder_percent", [](rserve_engine_config* c) { c->encoder_percent = 100; }},
+      {"stage_handover", [](rserve_engine_config* c) { c->stage_handover = 3; }},
+      {"graph_rows", [](rserve_engine_config* c) { c->graph_rows = -2; }},
       {"tensor_parallel", [](rserve_engine_config* c) { c->tensor_parallel = -1; }},
       {"devices", [](rserve_engine_config* c) { c->num_devices = 1; }},
       {"cuda_library", [](rserve_engine_config* c) { c->cuda_library_length = 1; }},

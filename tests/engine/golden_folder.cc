@@ -1,10 +1,8 @@
 #include "tests/engine/golden_folder.h"
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
+#include <map>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +10,9 @@
 #include "src/model/spec/model_config.h"
 #include "src/model/weights/checkpoint.h"
 #include "src/model/weights/safetensors_writer.h"
+#include "tests/engine/harness.h"
 #include "tests/support/catch.h"
+#include "tests/support/numbers.h"
 
 namespace rserve::testing {
 
@@ -89,15 +89,6 @@ std::string Processor(const model::VisionConfig& vision) {
                       R"(, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]})");
 }
 
-std::vector<float> Numbers(const model::Checkpoint& file, const std::string& name) {
-  const auto view = file.Get(name);
-  INFO(name << ": " << view.status());
-  REQUIRE(view.ok());
-  std::vector<float> out(static_cast<size_t>(view->elements));
-  model::WidenToF32(*view, 0, view->elements, out.data());
-  return out;
-}
-
 // The prompt's tokens, with an embedding in the place of each run of placeholders.
 void MakeParts(const model::ModelConfig& config, const std::vector<float>& grids,
                GoldenPrompt* prompt) {
@@ -160,14 +151,14 @@ GoldenFolder::GoldenFolder(const std::string& name) {
   for (int i = 0; (*golden)->Has(absl::StrCat("p", i, ".token_ids")); ++i) {
     const std::string key = absl::StrCat("p", i, ".");
     GoldenPrompt prompt;
-    for (const float id : Numbers(**golden, key + "token_ids")) {
+    for (const float id : ReadNumbers(**golden, key + "token_ids")) {
       prompt.token_ids.push_back(static_cast<int32_t>(id));
     }
-    prompt.logits = Numbers(**golden, key + "logits");
+    prompt.logits = ReadNumbers(**golden, key + "logits");
     std::vector<float> grids;
     if ((*golden)->Has(key + "grids")) {
-      grids = Numbers(**golden, key + "grids");
-      prompt.embeddings = Numbers(**golden, key + "embeddings");
+      grids = ReadNumbers(**golden, key + "grids");
+      prompt.embeddings = ReadNumbers(**golden, key + "embeddings");
     }
     // The parts point into the embeddings, whose memory stays when the prompt moves.
     MakeParts(*config, grids, &prompt);
@@ -176,15 +167,28 @@ GoldenFolder::GoldenFolder(const std::string& name) {
   REQUIRE_FALSE(prompts_.empty());
 }
 
-double RelativeDifference(const std::vector<float>& got, const std::vector<float>& want) {
-  REQUIRE(got.size() >= want.size());
-  double difference = 0.0, largest = 0.0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    if (std::isnan(got[i])) return std::numeric_limits<double>::infinity();
-    difference = std::max(difference, std::fabs(double{got[i]} - want[i]));
-    largest = std::max(largest, std::fabs(double{want[i]}));
+std::vector<std::vector<float>> MeetGoldens(const GoldenFolder& golden, ModelEngineOptions options,
+                                            const std::string& topology, double tolerance) {
+  options.model_path = golden.path();
+  const auto engine = MustCreate(options);
+  CHECK(engine->info().topology == topology);
+  std::vector<RequestId> ids;
+  for (const GoldenPrompt& prompt : golden.prompts()) {
+    ids.push_back(MustSubmit(*engine, prompt.request));
   }
-  return difference / largest;
+  const std::map<RequestId, Outcome> outcomes = WaitForAll(*engine, ids);
+  std::vector<std::vector<float>> logits;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const Outcome& outcome = outcomes.at(ids[i]);
+    INFO(topology << ": " << outcome.terminal().status);
+    REQUIRE(outcome.terminal().type == EventType::kFinished);
+    CHECK(outcome.detail->token_ids == golden.prompts()[i].token_ids);
+    logits.push_back(outcome.detail->logits);
+    const double error = RelativeError(logits.back(), golden.prompts()[i].logits);
+    INFO("relative error " << error);
+    CHECK(error <= tolerance);
+  }
+  return logits;
 }
 
 }  // namespace rserve::testing

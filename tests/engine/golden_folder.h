@@ -35,9 +35,11 @@ class GoldenFolder {
   std::vector<GoldenPrompt> prompts_;
 };
 
-// Largest difference over the largest magnitude wanted, of as many numbers as are wanted; infinity
-// for a NaN.
-double RelativeDifference(const std::vector<float>& got, const std::vector<float>& want);
+// All prompts at once through an engine that `options` describes, whose model is the folder and
+// whose topology is called so: they finish within `tolerance` of the reference. Their logits, a
+// vocabulary each.
+std::vector<std::vector<float>> MeetGoldens(const GoldenFolder& golden, ModelEngineOptions options,
+                                            const std::string& topology, double tolerance);
 
 }  // namespace rserve::testing
 

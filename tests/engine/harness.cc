@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <cstring>
 #include <set>
 #include <utility>
 
@@ -130,11 +129,6 @@ RequestId MustSubmit(ModelEngine& engine, const ModelRequest& request) {
   INFO(id.status().ToString());
   REQUIRE(id.ok());
   return *id;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return false;
-  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 }  // namespace rserve::testing

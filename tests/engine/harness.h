@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rserve/cc/model_engine.h"
+#include "tests/support/numbers.h"
 
 namespace rserve::testing {
 
@@ -46,8 +47,6 @@ std::vector<Outcome> RunAll(ModelEngine& engine,
 // A failed Create or Submit ends the test.
 std::unique_ptr<ModelEngine> MustCreate(ModelEngineOptions options);
 RequestId MustSubmit(ModelEngine& engine, const ModelRequest& request);
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace rserve::testing
 

@@ -200,6 +200,15 @@ void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
                 });
   table->Int("encoder-percent", "N", 0, 99, &flags->encoder_percent,
              "of the GPU's multiprocessors, with parts; 0: 25");
+  table->Custom("stage-handover", "NAME", std::string(StageHandoverName(flags->stage_handover)),
+                "hidden states from GPU to GPU: peer (copies), nccl, or host (through its memory)",
+                [flags](absl::string_view text) {
+                  const auto handover = ParseStageHandover(std::string(text));
+                  if (handover.ok()) flags->stage_handover = *handover;
+                  return handover.status();
+                });
+  table->Int("graph-rows", "N", -1, int64_t{1} << 30, &flags->graph_rows,
+             "work on at most so many rows is recorded as CUDA graphs; 0: 1024; -1: none");
   table->Section("Order and what follows the load (default: the scheme's)");
   table->Custom("order", "NAME", "",
                 "arrival, shortest-first, or feasible-first: those that can still meet --order-slo",
@@ -293,6 +302,8 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.cuda_library = flags.cuda_library;
   options.device_sharing = flags.device_sharing;
   options.encoder_percent = static_cast<int32_t>(flags.encoder_percent);
+  options.stage_handover = flags.stage_handover;
+  options.graph_rows = static_cast<int32_t>(flags.graph_rows);
   return options;
 }
 

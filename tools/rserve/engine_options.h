@@ -65,6 +65,8 @@ struct EngineFlags {
   std::string cuda_library;
   DeviceSharing device_sharing = DeviceSharing::kStreams;
   int64_t encoder_percent = 0;
+  StageHandover stage_handover = StageHandover::kPeer;
+  int64_t graph_rows = 0;
 };
 void AddEngineFlags(OptionTable* table, EngineFlags* flags);
 

@@ -66,6 +66,8 @@ class EngineConfig(ctypes.Structure):
         ("min_token_budget", c_int64),
         ("square_root_budget", c_int32),
         ("adaptive_encode_batch", c_int32),
+        ("stage_handover", c_int32),
+        ("graph_rows", c_int32),
     ]
 
 

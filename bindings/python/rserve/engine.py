@@ -25,10 +25,11 @@ _CONFIG_FIELDS = {name for name, *_ in _ffi.EngineConfig._fields_} - {
     "struct_size", "scheme", "model_path", "model_path_length", "log", "load_progress",
     "stage_layers", "num_stage_layers", "worker_threads", "num_worker_threads", "worker_cores",
     "num_worker_cores", "reserved", "backend", "devices", "num_devices", "cuda_library",
-    "cuda_library_length", "device_sharing",
+    "cuda_library_length", "device_sharing", "stage_handover",
 }  # fmt: skip
 _BACKENDS = ("cpu", "cuda")
 _DEVICE_SHARING = ("streams", "turns", "parts")
+_STAGE_HANDOVER = ("peer", "nccl", "host")
 
 
 def _number_of(option: str, name: str, names: tuple[str, ...]) -> int:
@@ -112,15 +113,16 @@ class Engine:
     """Loads a checkpoint and serves requests. Options are the fields of rserve_engine_config
     (`stages`, `encoders`, `encode_batch_tokens`, `token_budget`, `threads`, `kv_tokens`, ...).
     `backend` is "cpu" or "cuda"; `devices`: GPU numbers, one a rank of each stage, then one an
-    encoder, or a single one for all; `device_sharing`: "streams", "turns" or "parts". With
-    `kv_reuse` prompts that begin alike, with the same `cache_salt`, reuse their KV.
+    encoder, or a single one for all; `device_sharing`: "streams", "turns" or "parts";
+    `stage_handover`: "peer", "nccl" or "host". With `kv_reuse` prompts that begin alike, with the
+    same `cache_salt`, reuse their KV.
 
     `submit`, `cancel`, `detail` and `stats` may be called from any thread; `poll`, `wait` and
     `events` from one thread at a time."""
 
     def __init__(self, model: str, *, scheme: str = "rserve", library: str | None = None,
                  backend: str = "cpu", devices: Sequence[int] = (), cuda_library: str = "",
-                 device_sharing: str = "streams", kv_reuse: bool = False,
+                 device_sharing: str = "streams", stage_handover: str = "peer", kv_reuse: bool = False,
                  **options: int) -> None:  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._lock = threading.Lock()  # submits against the release of what they lend
@@ -141,7 +143,8 @@ class Engine:
             model_path_length=len(path), backend=_number_of("backend", backend, _BACKENDS),
             devices=(ctypes.c_int32 * len(devices))(*devices), num_devices=len(devices),
             cuda_library=file, cuda_library_length=len(file),
-            device_sharing=_number_of("device_sharing", device_sharing, _DEVICE_SHARING), **options,
+            device_sharing=_number_of("device_sharing", device_sharing, _DEVICE_SHARING),
+            stage_handover=_number_of("stage_handover", stage_handover, _STAGE_HANDOVER), **options,
         )  # fmt: skip
         check(self._library.rserve_engine_create, ctypes.byref(config), ctypes.byref(self._handle))
         self._events = (_ffi.Event * _POLL)()

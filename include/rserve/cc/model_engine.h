@@ -60,6 +60,15 @@ enum class DeviceSharing : int32_t {
 std::string_view DeviceSharingName(DeviceSharing sharing);  // "streams", "turns", "parts"
 absl::StatusOr<DeviceSharing> ParseDeviceSharing(std::string_view name);
 
+// How hidden states get from a stage's GPU to the next one's.
+enum class StageHandover : int32_t {
+  kPeer = 0,  // copies from GPU to GPU
+  kNccl = 1,  // NCCL's sends and receives
+  kHost = 2,  // through host memory
+};
+std::string_view StageHandoverName(StageHandover handover);  // "peer", "nccl", "host"
+absl::StatusOr<StageHandover> ParseStageHandover(std::string_view name);
+
 // Where a number says "0: ...", 0 asks for that default. Limits are refused with their field's
 // name.
 struct ModelEngineOptions {
@@ -70,8 +79,8 @@ struct ModelEngineOptions {
   std::optional<Gate> gate;
   std::optional<Sharing> sharing;
   std::optional<EncodeTrigger> trigger;
-  int64_t encode_batch_tokens = 0;  // C; 0: 1024; kEncodeAll: all of a request at once
-  int64_t token_budget = 0;         // B, or the most it may grow to; 0: 2048, kAdaptive: 4096
+  int64_t encode_batch_tokens = 0;      // C; 0: 1024; kEncodeAll: all of a request at once
+  int64_t token_budget = 0;             // B, or the most it may grow to; 0: 2048, kAdaptive: 4096
   bool encode_across_requests = false;  // kAdaptive: always
   // A batch below C waits at most so long for the next picture of its request to be prepared; 0:
   // not at all.
@@ -148,6 +157,10 @@ struct ModelEngineOptions {
   DeviceSharing device_sharing = DeviceSharing::kStreams;
   int32_t encoder_percent = 0;  // of the multiprocessors, with kParts; 0: 25
   bool deterministic = true;    // a row's bits do not depend on its batch; a little slower
+  StageHandover stage_handover = StageHandover::kPeer;
+  // Work on at most so many rows (patches, tokens) that comes again with the same sizes is recorded
+  // as a CUDA graph; 0: 1024; -1: none is.
+  int32_t graph_rows = 0;
 
   // Weights read and all weights, while Create runs, on its thread or a helper's.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;

@@ -16,6 +16,7 @@
 #include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_cuda.h"
 #include "src/backend/cuda/carver.h"
+#include "src/backend/cuda/graphs.h"
 #include "src/backend/cuda/in_flight.h"
 #include "src/backend/cuda/loaded_model.h"
 #include "src/backend/cuda/queue.h"
@@ -96,6 +97,8 @@ class CudaEncoder final : public backend::EncoderBackend {
       axis_.push_back(i < half ? 0 : 1);
       inverse_.push_back(inverse[static_cast<size_t>(half == 0 ? 0 : i % half)]);
     }
+    graphs_.Init(&timeline_, options_.part.percent == 100 ? options_.graph_rows : 0,
+                 options_.depth);
     return in_flight_.Init(&timeline_, options_.depth);
   }
 
@@ -111,12 +114,24 @@ class CudaEncoder final : public backend::EncoderBackend {
   }
 
  private:
-  // An attention's segments and tiles on the device.
+  // An attention's tiles on the device.
   struct Plan {
-    std::vector<kc::AttentionSegment> segments;
-    std::vector<kc::AttentionTile> tiles;
-    const kc::AttentionSegment* device_segments = nullptr;
-    const kc::AttentionTile* device_tiles = nullptr;
+    int64_t num_tiles = 0;
+    const kc::AttentionSegment* segments = nullptr;
+    const kc::AttentionTile* tiles = nullptr;
+    bool operator==(const Plan&) const = default;
+  };
+  // All that a piece's launches are given and that another piece may be given otherwise: the key of
+  // a recording (graphs.h). Pointers lead into the staging's device memory.
+  struct Inputs {
+    int64_t rows = 0;
+    Plan windows, frames;
+    const int32_t* source_rows = nullptr;  // [rows], of the patches as they came
+    const int32_t* target_rows = nullptr;  // [cells], of the embeddings as they go
+    const int32_t* positions = nullptr;    // [2][rows]
+    const int32_t* axis = nullptr;         // [pairs]
+    const float* inverse = nullptr;        // [pairs]
+    bool operator==(const Inputs&) const = default;
   };
 
   // A call: the pieces that it takes are over one after another.
@@ -221,36 +236,44 @@ class CudaEncoder final : public backend::EncoderBackend {
   absl::Status QueuePiece(Piece* piece, int64_t rows) {
     const Turn turn(options_.turns.get(), timeline_);
     Queue queue(&timeline_);
-    if (absl::Status s = SendInputs(piece, &queue); !s.ok()) return s;
+    Inputs inputs;
+    inputs.rows = rows;
+    if (absl::Status s = SendInputs(piece, &inputs, &queue); !s.ok()) return s;
+    graphs_.Run(inputs, rows, &queue, [this, &inputs](Queue* to) { RunTower(inputs, to); });
+    queue.Copy(piece->pinned.data(), raw_,
+               Cells(rows) * config_.out_hidden_size * int64_t{sizeof(float)});
+    return queue.status();
+  }
 
-    const int64_t patch_dim = config_.patch_dim();
-    queue.Launch(kc::RowsToBf16, {raw_, patch_dim, source_rows_, patches_, Padded(patch_dim), rows,
-                                  patch_dim, Padded(patch_dim)});
-    queue.Launch(kc::Angles,
-                 {positions_, rows, device_axis_, device_inverse_, cosine_, sine_, rows, pairs_});
-    queue.Product(model_->vision.patch_embed.Args(rows, patches_, Padded(patch_dim), x_, hidden_));
+  // From patches to embeddings, both in `raw_`. Depends on the inputs alone, and what does not
+  // change.
+  void RunTower(const Inputs& inputs, Queue* queue) {
+    const int64_t rows = inputs.rows, patch_dim = config_.patch_dim();
+    queue->Launch(kc::RowsToBf16, {raw_, patch_dim, inputs.source_rows, patches_, Padded(patch_dim),
+                                   rows, patch_dim, Padded(patch_dim)});
+    queue->Launch(kc::Angles, {inputs.positions, rows, inputs.axis, inputs.inverse, cosine_, sine_,
+                               rows, pairs_});
+    queue->Product(model_->vision.patch_embed.Args(rows, patches_, Padded(patch_dim), x_, hidden_));
     for (size_t i = 0; i < model_->vision.blocks.size(); ++i) {
       const auto& full = config_.fullatt_block_indexes;
       const bool whole = std::find(full.begin(), full.end(), static_cast<int32_t>(i)) != full.end();
-      RunBlock(model_->vision.blocks[i], whole ? frames_ : windows_, rows, &queue);
+      RunBlock(model_->vision.blocks[i], whole ? inputs.frames : inputs.windows, rows, queue);
     }
 
-    Norm(model_->vision.merger_norm, rows, &queue);
+    Norm(model_->vision.merger_norm, rows, queue);
     // The patches of a cell are neighbours: their rows are one row of the merger.
     const int64_t cells = Cells(rows), unit_width = hidden_ * config_.merge_unit();
     const Matrix& fc1 = model_->vision.merger_fc1;
     const Matrix& fc2 = model_->vision.merger_fc2;
-    queue.Product(fc1.Args(cells, normed_, unit_width, merged_, fc1.n));
-    queue.Launch(kc::Gelu, {merged_, fc1.n, merged_, fc1.n, cells, fc1.n});
-    queue.Product(fc2.Args(cells, merged_, fc1.n, out_, fc2.n));
+    queue->Product(fc1.Args(cells, normed_, unit_width, merged_, fc1.n));
+    queue->Launch(kc::Gelu, {merged_, fc1.n, merged_, fc1.n, cells, fc1.n});
+    queue->Product(fc2.Args(cells, merged_, fc1.n, out_, fc2.n));
     const int64_t width = config_.out_hidden_size;
-    queue.Launch(kc::RowsToF32, {out_, fc2.n, target_rows_, raw_, width, cells, width});
-    queue.Copy(piece->pinned.data(), raw_, cells * width * int64_t{sizeof(float)});
-    return queue.status();
+    queue->Launch(kc::RowsToF32, {out_, fc2.n, inputs.target_rows, raw_, width, cells, width});
   }
 
   // Patches, maps, positions and plans.
-  absl::Status SendInputs(Piece* piece, Queue* queue) {
+  absl::Status SendInputs(Piece* piece, Inputs* inputs, Queue* queue) {
     const std::vector<backend::EncodeUnit>& units = piece->units;
     Staging& staging = piece->staging;
     plan_.Clear();
@@ -281,25 +304,28 @@ class CudaEncoder final : public backend::EncoderBackend {
           static_cast<int32_t>(Cells(first_patch[static_cast<size_t>(cell.unit)]) + cell.target));
     }
     staging.Clear();
-    source_rows_ = staging.Put(source_);
-    target_rows_ = staging.Put(target_);
-    positions_ = staging.Put(places_);
-    device_axis_ = staging.Put(axis_);
-    device_inverse_ = staging.Put(inverse_);
-    PutPlan(plan_.windows, &staging, &windows_);
-    PutPlan(plan_.frames, &staging, &frames_);
+    inputs->source_rows = staging.Put(source_);
+    inputs->target_rows = staging.Put(target_);
+    inputs->positions = staging.Put(places_);
+    inputs->axis = staging.Put(axis_);
+    inputs->inverse = staging.Put(inverse_);
+    inputs->windows = PutPlan(plan_.windows, &staging);
+    inputs->frames = PutPlan(plan_.frames, &staging);
     return staging.Send(queue);
   }
 
-  void PutPlan(const std::vector<backend::Segment>& segments, Staging* staging, Plan* plan) {
-    plan->segments.clear();
-    for (const backend::Segment& s : segments) {
+  Plan PutPlan(const std::vector<backend::Segment>& from, Staging* staging) {
+    segments_.clear();
+    for (const backend::Segment& s : from) {
       const auto rows = static_cast<int32_t>(s.count);
-      plan->segments.push_back({s.begin, rows, rows, s.begin});
+      segments_.push_back({s.begin, rows, rows, s.begin});
     }
-    kc::PlanAttention(plan->segments, 1, false, &plan->tiles);
-    plan->device_segments = staging->Put(plan->segments);
-    plan->device_tiles = staging->Put(plan->tiles);
+    kc::PlanAttention(segments_, 1, false, &tiles_);
+    Plan plan;
+    plan.num_tiles = static_cast<int64_t>(tiles_.size());
+    plan.segments = staging->Put(segments_);
+    plan.tiles = staging->Put(tiles_);
+    return plan;
   }
 
   void Norm(const Bf16* weight, int64_t rows, Queue* queue) {
@@ -333,9 +359,9 @@ class CudaEncoder final : public backend::EncoderBackend {
     attend.head_dim = static_cast<int32_t>(head_);
     attend.kv_heads = config_.num_heads;
     attend.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim()));
-    attend.segments = plan.device_segments;
-    attend.tiles = plan.device_tiles;
-    attend.num_tiles = static_cast<int64_t>(plan.tiles.size());
+    attend.segments = plan.segments;
+    attend.tiles = plan.tiles;
+    attend.num_tiles = plan.num_tiles;
     queue->Launch(kc::AttendSegments, attend);
     ProductArgs proj = block.proj.Args(rows, normed_, width, x_, hidden_);
     proj.residual = x_;
@@ -373,18 +399,15 @@ class CudaEncoder final : public backend::EncoderBackend {
   float* cosine_ = nullptr;    // [rows][pairs]
   float* sine_ = nullptr;
 
-  // Of the piece that is being queued; the pointers lead into the staging's device memory.
+  // Of the piece that is being queued.
   backend::VisionPlan plan_;
   std::vector<int32_t> source_, target_, places_;
-  Plan windows_, frames_;
-  const int32_t* source_rows_ = nullptr;
-  const int32_t* target_rows_ = nullptr;
-  const int32_t* positions_ = nullptr;  // [2][rows]
-  const int32_t* device_axis_ = nullptr;
-  const float* device_inverse_ = nullptr;
+  std::vector<kc::AttentionSegment> segments_;
+  std::vector<kc::AttentionTile> tiles_;
 
   // Last: its work ends before the memory goes.
   Timeline timeline_;
+  Graphs<Inputs> graphs_;
   InFlight in_flight_;
 };
 

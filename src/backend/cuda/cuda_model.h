@@ -14,6 +14,7 @@
 #include "src/backend/backend.h"
 #include "src/backend/cuda/collective.h"
 #include "src/backend/cuda/device.h"
+#include "src/backend/cuda/hand_over.h"
 #include "src/backend/cuda/turns.h"
 #include "src/backend/plan/geometry.h"
 #include "src/model/spec/model_config.h"
@@ -67,11 +68,21 @@ struct RoleOptions {
   // takes (null: nobody's).
   Part part;
   std::shared_ptr<Turns> turns;
+  // Work that comes again with equal sizes and at most so many rows (patches or tokens) is recorded
+  // and replayed (graphs.h); 0: none. Not with several ranks, nor on a part of the device.
+  int64_t graph_rows = 0;
 };
 
-// `collective`: this rank's, for a model of several ranks. Each rank writes its part of the
-// vocabulary into the logits; all of them write the same hidden states.
-//
+// What ties a stage to others.
+struct StageLinks {
+  // This rank's, for a model of several ranks. Each rank writes its part of the vocabulary into the
+  // logits; all of them write, or hand over, the same hidden states.
+  std::unique_ptr<Collective> collective;
+  // Where hidden states come from and go to on devices; null: through host memory, as backend.h
+  // has it. With one, the memory that a work names for them is not touched.
+  std::shared_ptr<HandOver> before, after;
+};
+
 // Allocate all that they ever need. Each has a stream of its own, and a thread that calls what
 // waits for work that was started. UNAVAILABLE once the device is lost.
 absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeCudaEncoder(
@@ -79,8 +90,7 @@ absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeCudaEncoder(
     const RoleOptions& options);
 absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeCudaStage(
     std::shared_ptr<const CudaModel> model, LayerRange layers, const KvGeometry& kv,
-    const StageLimits& limits, const RoleOptions& options,
-    std::unique_ptr<Collective> collective = nullptr);
+    const StageLimits& limits, const RoleOptions& options, StageLinks links = {});
 
 }  // namespace rserve::cuda
 

@@ -9,18 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_cuda.h"
-#include "kernels/attention/attention_plan.h"
 #include "kernels/convert/convert_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/kv_write/kv_write_cuda.h"
 #include "kernels/rmsnorm/rmsnorm_cuda.h"
-#include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_cuda.h"
 #include "src/backend/cuda/carver.h"
+#include "src/backend/cuda/graphs.h"
 #include "src/backend/cuda/in_flight.h"
 #include "src/backend/cuda/loaded_model.h"
 #include "src/backend/cuda/queue.h"
 #include "src/backend/cuda/self_check.h"
+#include "src/backend/cuda/stage_tables.h"
 #include "src/backend/cuda/staging.h"
 #include "src/backend/plan/stage_check.h"
 
@@ -38,12 +38,11 @@ constexpr int64_t kMlpRows = 4096;
 class CudaStage final : public backend::StageBackend {
  public:
   CudaStage(std::shared_ptr<const LoadedModel> model, LayerRange layers, const KvGeometry& kv,
-            const StageLimits& limits, const RoleOptions& options,
-            std::unique_ptr<Collective> collective)
+            const StageLimits& limits, const RoleOptions& options, StageLinks links)
       : model_(std::move(model)),
         config_(model_->config().text),
         shard_(model_->shard()),
-        collective_(std::move(collective)),
+        links_(std::move(links)),
         layers_(layers),
         kv_(kv),
         limits_(limits),
@@ -55,7 +54,8 @@ class CudaStage final : public backend::StageBackend {
         vocab_(Padded(shard_.vocab.count)),
         qkv_width_((shard_.heads.count + 2 * shard_.kv_heads.count) * head_),
         attention_width_(shard_.heads.count * head_),
-        pairs_(config_.head_dim / 2) {}
+        pairs_(config_.head_dim / 2),
+        tables_(config_, kv, role_, shard_.heads.count / shard_.kv_heads.count) {}
 
   absl::Status Init() {
     if (absl::Status s = CheckSizes(); !s.ok()) return s;
@@ -83,14 +83,7 @@ class CudaStage final : public backend::StageBackend {
     cache_ = *std::move(cache);
     const int64_t floats = std::max(limits_.max_tokens * config_.hidden_size,
                                     role_.last ? limits_.max_logit_rows * shard_.vocab.count : 0);
-    // A token's slot, source, item and three positions, an entry's segment, the tiles, and block
-    // tables that together name each block twice at most.
-    const int64_t tiles =
-        (limits_.max_tokens * Group() / kc::kAttentionTileRows) + limits_.max_entries;
-    const int64_t bytes = limits_.max_tokens * (8 + 4 + int64_t{sizeof(kc::ItemRows)} + 3 * 4) +
-                          limits_.max_entries * int64_t{sizeof(kc::AttentionSegment)} +
-                          tiles * int64_t{sizeof(kc::AttentionTile)} +
-                          int64_t{kv_.num_blocks} * 4 * 2 + pairs_ * 8 + 16 * 16;
+    const int64_t bytes = tables_.StagingBytes(limits_.max_tokens, limits_.max_entries);
     pieces_.resize(static_cast<size_t>(options_.depth));
     for (Piece& piece : pieces_) {
       auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
@@ -98,15 +91,8 @@ class CudaStage final : public backend::StageBackend {
       piece.pinned = *std::move(pinned);
       if (absl::Status s = piece.staging.Init(device, bytes); !s.ok()) return s;
     }
-
-    std::vector<float> inverse(static_cast<size_t>(pairs_));
-    kernels::InverseFrequencies(config_.rope_theta, config_.head_dim, inverse.data());
-    inverse_ = std::move(inverse);
-    for (size_t section = 0; section < config_.mrope_section.size(); ++section) {
-      axis_.insert(axis_.end(), static_cast<size_t>(config_.mrope_section[section]),
-                   static_cast<int32_t>(section % 3));
-    }
-    axis_.resize(static_cast<size_t>(pairs_), 0);
+    const bool graphs = !Parallel() && options_.part.percent == 100;
+    graphs_.Init(&timeline_, graphs ? options_.graph_rows : 0, options_.depth);
     return in_flight_.Init(&timeline_, options_.depth);
   }
 
@@ -121,12 +107,16 @@ class CudaStage final : public backend::StageBackend {
     Run(work, std::move(done), /*wait=*/false);
   }
 
+  void Forget(uint64_t micro_batch) override {
+    if (links_.before != nullptr) links_.before->Forget(micro_batch);
+  }
+
  private:
   // A micro-batch, and what is kept for it until it is over.
   struct Piece {
     Memory pinned;  // rows in, rows or logits out
     Staging staging;
-    float* hidden_out = nullptr;  // where the rows go: [rows][hidden]; null on the last stage
+    float* hidden_out = nullptr;  // where the rows go: [rows][hidden]; null: nowhere on the host
     int64_t rows = 0;
     std::vector<float*> logits;  // where the logits in `pinned` go
     backend::Done done;
@@ -153,7 +143,7 @@ class CudaStage final : public backend::StageBackend {
     const size_t place = in_flight_.Claim();
     Piece& piece = pieces_[place];
     piece.done = std::move(done);
-    piece.hidden_out = role_.last ? nullptr : work.hidden_out;
+    piece.hidden_out = role_.last || links_.after != nullptr ? nullptr : work.hidden_out;
     piece.rows = work.total_tokens;
     piece.logits.clear();
     // Also when memory runs out on the way: what is queued uses the place.
@@ -172,19 +162,31 @@ class CudaStage final : public backend::StageBackend {
     const Turn turn(options_.turns.get(), timeline_);
     Queue queue(&timeline_);
     if (absl::Status s = SendInputs(work, piece, &queue); !s.ok()) return s;
-    Input(work, &queue);
+    const LayerInputs& inputs = tables_.layers();
+    graphs_.Run(inputs, inputs.rows, &queue, [this, &inputs](Queue* to) { RunLayers(inputs, to); });
+    return role_.last ? Logits(work, piece, &queue) : HiddenOut(work, piece, &queue);
+  }
+
+  // Depends on the inputs alone, and what does not change.
+  void RunLayers(const LayerInputs& inputs, Queue* queue) {
     for (int32_t i = layers_.begin; i < layers_.end; ++i) {
-      RunLayer(model_->layer(i), i - layers_.begin, work.total_tokens, &queue);
+      RunLayer(model_->layer(i), i - layers_.begin, inputs, queue);
     }
     if (Parallel()) {
       // The last sum; its norm is nobody's.
-      Norm(x_, partial_, model_->layer(layers_.end - 1).norm2, work.total_tokens, &queue);
+      Norm(x_, partial_, model_->layer(layers_.end - 1).norm2, inputs.rows, queue);
     }
-    if (role_.last) return Logits(work, piece, &queue);
+  }
+
+  absl::Status HiddenOut(const StageWork& work, Piece* piece, Queue* queue) {
     const int64_t rows = work.total_tokens, width = config_.hidden_size;
-    queue.Launch(kc::RowsToF32, {x_, hidden_, nullptr, raw_, width, rows, width});
-    queue.Copy(piece->pinned.data(), raw_, rows * width * int64_t{sizeof(float)});
-    return queue.status();
+    if (links_.after != nullptr) {
+      if (!queue->status().ok()) return queue->status();
+      return links_.after->Send(work.micro_batch, work.first_row, rows, x_, timeline_.stream());
+    }
+    queue->Launch(kc::RowsToF32, {x_, hidden_, nullptr, raw_, width, rows, width});
+    queue->Copy(piece->pinned.data(), raw_, rows * width * int64_t{sizeof(float)});
+    return queue->status();
   }
 
   // The piece is over: its results lie in pinned memory, or not.
@@ -217,7 +219,7 @@ class CudaStage final : public backend::StageBackend {
           absl::StrCat("layers ", layers_.begin, " .. ", layers_.end, " are not a part of the ",
                        loaded.layers.begin, " .. ", loaded.layers.end, " that were loaded"));
     }
-    if (Parallel() != (collective_ != nullptr)) {
+    if (Parallel() != (links_.collective != nullptr)) {
       return absl::InvalidArgumentError(absl::StrCat("a stage of ", loaded.ranks, " ranks ",
                                                      Parallel() ? "needs a" : "has no",
                                                      " collective"));
@@ -261,79 +263,36 @@ class CudaStage final : public backend::StageBackend {
     gathered_ = carver->Take<Bf16>(logits * hidden_);
   }
 
-  // Rows of f32 that come from outside - items on the first stage, hidden states on the others -
-  // and the tables of the micro-batch.
+  // The tables of the micro-batch, and its rows as they are before the first layer.
   absl::Status SendInputs(const StageWork& work, Piece* piece, Queue* queue) {
-    const int64_t width = config_.hidden_size;
+    const int64_t rows = work.total_tokens, width = config_.hidden_size;
     auto* pinned = static_cast<float*>(piece->pinned.data());
-    Staging& staging = piece->staging;
-    slots_.clear();
-    sources_.clear();
-    item_rows_.clear();
-    table_.clear();
-    segments_.clear();
-    last_rows_.clear();
-    for (auto& axis : axes_) axis.clear();
-    int64_t row = 0, outside = 0;
-    for (const StageEntry& e : work.entries) {
-      segments_.push_back({row, static_cast<int32_t>(e.count), static_cast<int32_t>(e.begin),
-                           static_cast<int64_t>(table_.size())});
-      const int64_t blocks = (e.begin + e.count + kv_.block_tokens - 1) / kv_.block_tokens;
-      table_.insert(table_.end(), e.kv_blocks.begin(), e.kv_blocks.begin() + blocks);
-      for (int64_t t = e.begin; t < e.begin + e.count; ++t) {
-        const int64_t block = e.kv_blocks[static_cast<size_t>(t / kv_.block_tokens)];
-        slots_.push_back(block * kv_.block_tokens + t % kv_.block_tokens);
-      }
-      for (size_t axis = 0; axis < 3; ++axis) {
-        axes_[axis].insert(axes_[axis].end(), e.positions[axis], e.positions[axis] + e.count);
-      }
-      if (role_.first) {
-        sources_.insert(sources_.end(), e.token_ids, e.token_ids + e.count);
-        for (const backend::EmbeddingSlice& slice : e.embeddings) {
-          if (slice.rows == 0) continue;
-          const int64_t begin = row + slice.token_begin - e.begin;
-          std::copy_n(slice.data, slice.rows * width, pinned + outside * width);
-          std::fill_n(sources_.begin() + begin, slice.rows,
-                      -1 - static_cast<int32_t>(item_rows_.size()));
-          item_rows_.push_back({items_ + outside * hidden_, begin});
-          outside += slice.rows;
-        }
-      }
-      row += e.count;
-      if (e.want_logits) last_rows_.push_back(static_cast<int32_t>(row - 1));
+    if (absl::Status s = tables_.Send(work, pinned, items_, hidden_, &piece->staging, queue);
+        !s.ok()) {
+      return s;
     }
-    if (!role_.first) {
-      outside = work.total_tokens;
-      std::copy_n(work.hidden_in, outside * width, pinned);
+    const RowInputs& inputs = tables_.rows();
+    queue->Launch(kc::Angles, {inputs.positions, rows, inputs.axis, inputs.inverse, cosine_, sine_,
+                               rows, pairs_});
+    if (role_.first) {
+      FromOutside(pinned, tables_.item_rows(), items_, queue);
+      queue->Launch(kc::Embedding, {model_->text.embedding, hidden_, inputs.sources, inputs.items,
+                                    hidden_, x_, hidden_, rows, hidden_});
+    } else if (links_.before != nullptr) {
+      queue->Note(
+          links_.before->Receive(work.micro_batch, work.first_row, rows, x_, timeline_.stream()));
+    } else {
+      std::copy_n(work.hidden_in, rows * width, pinned);
+      FromOutside(pinned, rows, x_, queue);
     }
-    queue->Copy(raw_, pinned, outside * width * int64_t{sizeof(float)});
-    outside_rows_ = outside;
-
-    kc::PlanAttention(segments_, static_cast<int32_t>(Group()), true, &tiles_);
-    staging.Clear();
-    device_.slots = staging.Put(slots_);
-    device_.segments = staging.Put(segments_);
-    device_.items = staging.Put(item_rows_);
-    device_.sources = staging.Put(sources_);
-    device_.table = staging.Put(table_);
-    device_.tiles = staging.Put(tiles_);
-    positions_.clear();
-    for (const auto& axis : axes_) positions_.insert(positions_.end(), axis.begin(), axis.end());
-    device_.positions = staging.Put(positions_);
-    device_.axis = staging.Put(axis_);
-    device_.inverse = staging.Put(inverse_);
-    return staging.Send(queue);
+    return queue->status();
   }
 
-  void Input(const StageWork& work, Queue* queue) {
-    const int64_t rows = work.total_tokens, width = config_.hidden_size;
-    queue->Launch(kc::Angles, {device_.positions, rows, device_.axis, device_.inverse, cosine_,
-                               sine_, rows, pairs_});
-    queue->Launch(kc::RowsToBf16, {raw_, width, nullptr, role_.first ? items_ : x_, hidden_,
-                                   outside_rows_, width, hidden_});
-    if (!role_.first) return;
-    queue->Launch(kc::Embedding, {model_->text.embedding, hidden_, device_.sources, device_.items,
-                                  hidden_, x_, hidden_, rows, hidden_});
+  // Rows of f32 from pinned memory, rounded.
+  void FromOutside(const float* pinned, int64_t rows, Bf16* to, Queue* queue) {
+    const int64_t width = config_.hidden_size;
+    queue->Copy(raw_, pinned, rows * width * int64_t{sizeof(float)});
+    queue->Launch(kc::RowsToBf16, {raw_, width, nullptr, to, hidden_, rows, width, hidden_});
   }
 
   // The norm of x, or of x + delta, which then becomes x.
@@ -366,16 +325,17 @@ class CudaStage final : public backend::StageBackend {
     queue->Product(product);
   }
   void Reduce(int64_t rows, Queue* queue) {
-    if (Parallel()) queue->AllReduce(collective_.get(), partial_, rows * hidden_);
+    if (Parallel()) queue->AllReduce(links_.collective.get(), partial_, rows * hidden_);
   }
 
-  void RunLayer(const Block& layer, int64_t index, int64_t rows, Queue* queue) {
+  void RunLayer(const Block& layer, int64_t index, const LayerInputs& inputs, Queue* queue) {
+    const int64_t rows = inputs.rows;
     // What the layer before has left to be added.
     Norm(x_, Parallel() && index > 0 ? partial_ : nullptr, layer.norm1, rows, queue);
     queue->Product(layer.qkv.Args(rows, normed_, hidden_, qkv_, qkv_width_));
     queue->Launch(kc::Rotary, {qkv_, qkv_width_, shard_.heads.count + shard_.kv_heads.count, head_,
                                config_.head_dim, cosine_, sine_, rows});
-    Attend(index, rows, queue);
+    Attend(index, inputs, queue);
     Add(layer.proj.Args(rows, attention_, attention_width_, nullptr, hidden_), 0, queue);
     Reduce(rows, queue);
 
@@ -392,7 +352,7 @@ class CudaStage final : public backend::StageBackend {
   }
 
   // All of the micro-batch is in the cache before any of it attends.
-  void Attend(int64_t layer, int64_t rows, Queue* queue) {
+  void Attend(int64_t layer, const LayerInputs& inputs, Queue* queue) {
     Bf16* cache = static_cast<Bf16*>(cache_.data()) + layer * layer_cache_;
     kc::KvWriteArgs write;
     write.k = qkv_ + attention_width_;
@@ -400,10 +360,10 @@ class CudaStage final : public backend::StageBackend {
     write.stride = qkv_width_;
     write.head_stride = head_;
     write.kv_heads = shard_.kv_heads.count;
-    write.slots = device_.slots;
+    write.slots = inputs.slots;
     write.cache = cache;
     write.block_tokens = kv_.block_tokens;
-    write.rows = rows;
+    write.rows = inputs.rows;
     queue->Launch(kc::KvWrite, write);
     kc::AttentionArgs attend;
     attend.q = qkv_;
@@ -415,12 +375,12 @@ class CudaStage final : public backend::StageBackend {
     attend.kv_heads = static_cast<int32_t>(shard_.kv_heads.count);
     attend.group = static_cast<int32_t>(Group());
     attend.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-    attend.segments = device_.segments;
-    attend.tiles = device_.tiles;
-    attend.num_tiles = static_cast<int64_t>(tiles_.size());
+    attend.segments = inputs.segments;
+    attend.tiles = inputs.tiles;
+    attend.num_tiles = inputs.num_tiles;
     attend.cache = cache;
     attend.cache_stride = head_;
-    attend.block_table = device_.table;
+    attend.block_table = inputs.table;
     attend.block_tokens = kv_.block_tokens;
     queue->Launch(kc::AttendPaged, attend);
   }
@@ -447,7 +407,7 @@ class CudaStage final : public backend::StageBackend {
 
   void QueueLogits(int64_t begin, int64_t rows, float* to, Queue* queue) {
     for (int64_t i = 0; i < rows; ++i) {
-      const int64_t row = last_rows_[static_cast<size_t>(begin + i)];
+      const int64_t row = tables_.last_rows()[static_cast<size_t>(begin + i)];
       queue->Copy(gathered_ + i * hidden_, x_ + row * hidden_, hidden_ * int64_t{sizeof(Bf16)});
     }
     Norm(gathered_, nullptr, model_->text.norm, rows, queue);
@@ -463,7 +423,7 @@ class CudaStage final : public backend::StageBackend {
   const std::shared_ptr<const LoadedModel> model_;
   const model::TextConfig& config_;
   const TextShard& shard_;
-  const std::unique_ptr<Collective> collective_;
+  const StageLinks links_;
   const LayerRange layers_;
   const KvGeometry kv_;
   const StageLimits limits_;
@@ -474,8 +434,7 @@ class CudaStage final : public backend::StageBackend {
   const int64_t attention_width_;                // query heads
   const int64_t pairs_;                          // rotated pairs of a head
   int64_t layer_cache_ = 0;                      // elements of one layer's cache
-  std::vector<int32_t> axis_;                    // [pairs]
-  std::vector<float> inverse_;
+  StageTables tables_;                           // of the micro-batch that is being queued
 
   Memory memory_, cache_;
   std::vector<Piece> pieces_;  // by their places
@@ -493,28 +452,9 @@ class CudaStage final : public backend::StageBackend {
   float* logits_ = nullptr;   // [max_logit_rows][vocab]
   Bf16* gathered_ = nullptr;  // [max_logit_rows][hidden], the rows that want logits
 
-  // Of the micro-batch that is being queued: tables on the host and where they lie on the device.
-  std::vector<int64_t> slots_;
-  std::vector<int32_t> sources_, table_, last_rows_, positions_;
-  std::vector<int32_t> axes_[3];
-  std::vector<kc::ItemRows> item_rows_;
-  std::vector<kc::AttentionSegment> segments_;
-  std::vector<kc::AttentionTile> tiles_;
-  int64_t outside_rows_ = 0;
-  struct {
-    const int64_t* slots = nullptr;
-    const kc::AttentionSegment* segments = nullptr;
-    const kc::ItemRows* items = nullptr;
-    const int32_t* sources = nullptr;
-    const int32_t* table = nullptr;
-    const kc::AttentionTile* tiles = nullptr;
-    const int32_t* positions = nullptr;
-    const int32_t* axis = nullptr;
-    const float* inverse = nullptr;
-  } device_;
-
   // Last: its work ends before the memory goes.
   Timeline timeline_;
+  Graphs<LayerInputs> graphs_;
   InFlight in_flight_;
 };
 
@@ -522,10 +462,10 @@ class CudaStage final : public backend::StageBackend {
 
 absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeCudaStage(
     std::shared_ptr<const CudaModel> model, LayerRange layers, const KvGeometry& kv,
-    const StageLimits& limits, const RoleOptions& options, std::unique_ptr<Collective> collective) {
+    const StageLimits& limits, const RoleOptions& options, StageLinks links) {
   auto stage =
       std::make_unique<CudaStage>(std::static_pointer_cast<const LoadedModel>(std::move(model)),
-                                  layers, kv, limits, options, std::move(collective));
+                                  layers, kv, limits, options, std::move(links));
   if (absl::Status s = stage->Init(); !s.ok()) return s;
   return stage;
 }

@@ -27,6 +27,10 @@ using kernels::cuda::StreamRef;
 struct EventRef {
   void* handle = nullptr;
 };
+// Recorded work, ready to be queued again.
+struct GraphRef {
+  void* handle = nullptr;
+};
 
 // y[m][n] = x[m][k] w[n][k]^T (+ bias[n]) (+ residual[m][n]), summed in f32, rounded once. n and k
 // are multiples of 8 and rows 16-byte aligned, as tensor cores want them; the weight loader pads.
@@ -62,6 +66,8 @@ class Device {
  public:
   virtual ~Device() = default;
 
+  virtual int number() const = 0;  // among the machine's
+
   // Makes the device the calling thread's, which launchers take. Before anything is queued.
   virtual absl::Status Bind() = 0;
 
@@ -78,8 +84,15 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Products>> CreateProducts(StreamRef stream,
                                                                    bool deterministic) = 0;
 
+  // Lets this device write into the other's memory without a detour, where the machine can: once,
+  // before CopyTo. Copies work either way.
+  virtual absl::Status ConnectTo(Device* other) = 0;
+
   // Queued. Between device and pinned memory, or within the device.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes, StreamRef stream) = 0;
+  // Queued on a stream of this device: from its memory into the other's.
+  virtual absl::Status CopyTo(Device* other, void* to, const void* from, int64_t bytes,
+                              StreamRef stream) = 0;
   virtual absl::Status Record(EventRef event, StreamRef stream) = 0;
   // What is queued on `stream` from now on waits for the event's last record.
   virtual absl::Status WaitFor(EventRef event, StreamRef stream) = 0;
@@ -92,6 +105,17 @@ class Device {
   virtual absl::StatusOr<bool> Reached(EventRef event) = 0;
   // Blocks until the event's last record has been reached.
   virtual absl::Status Synchronize(EventRef event) = 0;
+
+  // What this thread queues on `stream` between the two is not done but recorded, with the
+  // arguments of its launches as they are: launches, products and copies; no events, nothing that
+  // waits. A failure of these two leaves the device as it was (unless it is lost), and the stream
+  // records nothing any more.
+  virtual absl::Status BeginRecording(StreamRef stream) = 0;
+  virtual absl::StatusOr<GraphRef> EndRecording(StreamRef stream) = 0;
+  // Queued: all that was recorded.
+  virtual absl::Status Replay(GraphRef graph, StreamRef stream) = 0;
+  // Nothing that was replayed of it may still run.
+  virtual void DestroyGraph(GraphRef graph) = 0;
 };
 
 // ---- Ownership ----------------------------------------------------------------------------------

@@ -46,6 +46,12 @@ class Queue {
   void AllReduce(Collective* collective, Bf16* data, int64_t count) {
     if (status_.ok()) status_ = collective->AllReduce(data, count, timeline_->stream());
   }
+  void Replay(GraphRef graph) {
+    if (status_.ok()) status_ = timeline_->device()->Replay(graph, timeline_->stream());
+  }
+  void Note(const absl::Status& status) {
+    if (status_.ok()) status_ = status;
+  }
   const absl::Status& status() const { return status_; }
   // Waits for all of it. The first error, or the device's.
   absl::Status Finish() {

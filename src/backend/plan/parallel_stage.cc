@@ -29,6 +29,7 @@ class ParallelStage final : public StageBackend {
         rounds_(static_cast<size_t>(depth)),
         queues_(ranks_.size()) {
     for (Round& round : rounds_) {
+      if (hidden_floats == 0) continue;
       // The first rank has the caller's memory.
       round.hidden.resize(ranks_.size() - 1);
       for (std::vector<float>& hidden : round.hidden) {
@@ -66,6 +67,10 @@ class ParallelStage final : public StageBackend {
 
   void Start(const StageWork& work, Done done) override {
     Begin(work, /*wait=*/false, std::move(done));
+  }
+
+  void Forget(uint64_t micro_batch) override {
+    for (const std::unique_ptr<StageBackend>& rank : ranks_) rank->Forget(micro_batch);
   }
 
  private:
@@ -109,7 +114,9 @@ class ParallelStage final : public StageBackend {
       queues_[rank].pop_front();
       lock.unlock();
       StageWork work = round.work;
-      if (rank > 0 && work.hidden_out != nullptr) work.hidden_out = round.hidden[rank - 1].data();
+      if (rank > 0 && work.hidden_out != nullptr && !round.hidden.empty()) {
+        work.hidden_out = round.hidden[rank - 1].data();
+      }
       if (round.wait) {
         End(round, ranks_[rank]->Forward(work));
       } else {

@@ -19,8 +19,9 @@ namespace rserve::backend {
 // error. Work that the ranks refuse before they begin (INVALID_ARGUMENT, RESOURCE_EXHAUSTED) ends
 // nothing.
 //
-// `hidden_floats`: of the largest micro-batch, max_tokens * hidden_size. `depth`: work that may be
-// started and not done; more waits for the oldest.
+// `hidden_floats`: of the largest micro-batch, max_tokens * hidden_size; 0 where ranks write no
+// hidden states to the caller's memory (each hands its own over). `depth`: work that may be started
+// and not done; more waits for the oldest.
 std::unique_ptr<StageBackend> MakeParallelStage(std::vector<std::unique_ptr<StageBackend>> ranks,
                                                 int64_t hidden_floats, int32_t depth,
                                                 std::function<void()> abort);

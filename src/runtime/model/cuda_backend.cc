@@ -21,6 +21,7 @@ namespace {
 
 constexpr char kLibraryName[] = "librserve_cuda.so";
 constexpr int32_t kDefaultEncoderPercent = 25;
+constexpr int64_t kDefaultGraphRows = 1024;
 
 // Where the library is: beside the object that this code is in, in a program's ../lib, or left to
 // the system.
@@ -52,6 +53,14 @@ class CudaBackend final : public BackendSet {
     stage_limits_.max_tokens = MaxMicroBatchTokens(config.core);
     // An entry has a token and a block at least.
     stage_limits_.max_entries = std::min<int64_t>(stage_limits_.max_tokens, kv_.num_blocks);
+    // A micro-batch has one of these places from its first work on the stage before to the last on
+    // the stage after.
+    int64_t depths = 0;
+    for (const WorkerInfo& worker : workers_)
+      depths += worker.spec.stage < 0 ? 0 : worker.spec.depth;
+    hand_over_limits_ = {
+        hidden_, stage_limits_.max_tokens,
+        static_cast<int32_t>(std::max<int64_t>(depths, config.core.max_micro_batches) + 1)};
     options_.load_progress = nullptr;
   }
 
@@ -90,23 +99,28 @@ class CudaBackend final : public BackendSet {
     const WorkerInfo& info = workers_[worker];
     const cuda::LayerRange layers{info.first_layer, info.first_layer + info.num_layers};
     const size_t ranks = info.devices.size();
-    if (ranks == 1) {
-      return library_->make_stage(stages_[worker][0], layers, kv_, stage_limits_,
-                                  RoleOf(info.devices[0], info.spec.depth, false), nullptr);
+    std::vector<cuda::StageLinks> links(ranks);
+    if (absl::Status s = TieTogether(info.spec.stage, &links); !s.ok()) return s;
+    const bool on_devices = links[0].after != nullptr;
+    cuda::Collective* first = nullptr;
+    if (ranks > 1) {
+      absl::StatusOr<std::vector<std::unique_ptr<cuda::Collective>>> ends =
+          library_->make_collectives({info.devices.begin(), info.devices.end()});
+      if (!ends.ok()) return ends.status();
+      first = (*ends)[0].get();
+      for (size_t rank = 0; rank < ranks; ++rank) links[rank].collective = std::move((*ends)[rank]);
     }
-    absl::StatusOr<std::vector<std::unique_ptr<cuda::Collective>>> ends =
-        library_->make_collectives({info.devices.begin(), info.devices.end()});
-    if (!ends.ok()) return ends.status();
-    cuda::Collective* first = (*ends)[0].get();
     std::vector<std::unique_ptr<backend::StageBackend>> stages;
     for (size_t rank = 0; rank < ranks; ++rank) {
       auto stage = library_->make_stage(stages_[worker][rank], layers, kv_, stage_limits_,
                                         RoleOf(info.devices[rank], info.spec.depth, false),
-                                        std::move((*ends)[rank]));
+                                        std::move(links[rank]));
       if (!stage.ok()) return stage.status();
       stages.push_back(*std::move(stage));
     }
-    return backend::MakeParallelStage(std::move(stages), stage_limits_.max_tokens * hidden_,
+    if (ranks == 1) return std::move(stages[0]);
+    return backend::MakeParallelStage(std::move(stages),
+                                      on_devices ? 0 : stage_limits_.max_tokens * hidden_,
                                       info.spec.depth, [first] { first->Abort(); });
   }
 
@@ -123,6 +137,39 @@ class CudaBackend final : public BackendSet {
     absl::StatusOr<std::shared_ptr<cuda::Turns>> turns = cuda::Turns::Make(device);
     if (!turns.ok()) return turns.status();
     turns_[number] = *std::move(turns);
+    return absl::OkStatus();
+  }
+
+  // The hand-overs of a stage's ranks, from the stage before and to the next one.
+  absl::Status TieTogether(int32_t stage, std::vector<cuda::StageLinks>* ranks) {
+    if (options_.stage_handover == StageHandover::kHost) return absl::OkStatus();
+    for (size_t rank = 0; rank < ranks->size(); ++rank) {
+      cuda::StageLinks& links = (*ranks)[rank];
+      if (absl::Status s = HandOverAfter(stage - 1, rank, &links.before); !s.ok()) return s;
+      if (absl::Status s = HandOverAfter(stage, rank, &links.after); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // From the stage's rank to the same rank of the next one; null when one of the two is not there.
+  absl::Status HandOverAfter(int32_t stage, size_t rank, std::shared_ptr<cuda::HandOver>* out) {
+    cuda::Device* ends[2] = {};
+    for (const WorkerInfo& worker : workers_) {
+      const int32_t side = worker.spec.stage - stage;
+      if (worker.spec.stage < 0 || side < 0 || side > 1) continue;
+      ends[side] = devices_.at(worker.devices[rank]).get();
+    }
+    if (ends[0] == nullptr || ends[1] == nullptr) return absl::OkStatus();
+    std::shared_ptr<cuda::HandOver>& made = hand_overs_[{stage, rank}];
+    if (made == nullptr) {
+      auto hand_over = library_->make_hand_over(options_.stage_handover == StageHandover::kNccl
+                                                    ? cuda::LinkKind::kNccl
+                                                    : cuda::LinkKind::kPeer,
+                                                ends[0], ends[1], hand_over_limits_);
+      if (!hand_over.ok()) return hand_over.status();
+      made = *std::move(hand_over);
+    }
+    *out = made;
     return absl::OkStatus();
   }
 
@@ -172,6 +219,8 @@ class CudaBackend final : public BackendSet {
     cuda::RoleOptions role;
     role.deterministic = options_.deterministic;
     role.depth = depth;
+    role.graph_rows =
+        options_.graph_rows == 0 ? kDefaultGraphRows : std::max<int64_t>(options_.graph_rows, 0);
     if (!Shared(number)) return role;
     if (options_.device_sharing == DeviceSharing::kTurns) role.turns = turns_.at(number);
     if (options_.device_sharing == DeviceSharing::kParts) {
@@ -188,12 +237,15 @@ class CudaBackend final : public BackendSet {
   const int64_t hidden_;
   cuda::EncoderLimits encoder_limits_;
   cuda::StageLimits stage_limits_;
+  cuda::HandOverLimits hand_over_limits_;
   const cuda::LibraryTable* library_ = nullptr;
   int64_t weight_bytes_ = 0;
   std::map<int32_t, std::unique_ptr<cuda::Device>> devices_;  // by number; before what is on them
   std::map<int32_t, std::shared_ptr<cuda::Turns>> turns_;
   std::map<int32_t, Model> towers_;         // by device
   std::vector<std::vector<Model>> stages_;  // by worker and rank
+  // By the stage before and rank.
+  std::map<std::pair<int32_t, size_t>, std::shared_ptr<cuda::HandOver>> hand_overs_;
 };
 
 }  // namespace

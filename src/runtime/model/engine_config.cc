@@ -135,6 +135,9 @@ absl::Status CheckOptions(const ModelEngineOptions& options) {
       {"device_sharing", static_cast<int64_t>(options.device_sharing), 0,
        static_cast<int64_t>(DeviceSharing::kParts)},
       {"encoder_percent", options.encoder_percent, 0, 99},
+      {"stage_handover", static_cast<int64_t>(options.stage_handover), 0,
+       static_cast<int64_t>(StageHandover::kHost)},
+      {"graph_rows", options.graph_rows, -1, INT32_MAX},
   };
   for (const Range& range : ranges) {
     absl::Status status = CheckRange(range.name, range.value, range.min, range.max);

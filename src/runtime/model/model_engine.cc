@@ -47,6 +47,11 @@ constexpr struct {
 } kSharings[] = {{DeviceSharing::kStreams, "streams"},
                  {DeviceSharing::kTurns, "turns"},
                  {DeviceSharing::kParts, "parts"}};
+constexpr struct {
+  StageHandover handover;
+  std::string_view name;
+} kHandovers[] = {
+    {StageHandover::kPeer, "peer"}, {StageHandover::kNccl, "nccl"}, {StageHandover::kHost, "host"}};
 
 std::unique_ptr<RequestState> MakeState(const ModelRequest& request, PlannedRequest planned,
                                         const LoadedModel& model) {
@@ -152,6 +157,21 @@ absl::StatusOr<DeviceSharing> ParseDeviceSharing(std::string_view name) {
   }
   return absl::InvalidArgumentError(absl::StrCat("device_sharing is \"", std::string(name),
                                                  "\"; known are streams, turns, parts"));
+}
+
+std::string_view StageHandoverName(StageHandover handover) {
+  for (const auto& known : kHandovers) {
+    if (known.handover == handover) return known.name;
+  }
+  return "unknown";
+}
+
+absl::StatusOr<StageHandover> ParseStageHandover(std::string_view name) {
+  for (const auto& known : kHandovers) {
+    if (known.name == name) return known.handover;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("stage_handover is \"", std::string(name), "\"; known are peer, nccl, host"));
 }
 
 // The executor points into `model` and `details`, so the engine, which owns it, goes first.

@@ -311,7 +311,12 @@ void ModelExecutor::FinishPrompt(RequestId request, RequestState& state,
   details_->SetFirstToken(request, *first, std::move(kept), std::move(state.kept_embeddings));
 }
 
-void ModelExecutor::DropMicroBatch(uint64_t micro_batch) { handover_.Drop(micro_batch); }
+void ModelExecutor::DropMicroBatch(uint64_t micro_batch) {
+  handover_.Drop(micro_batch);
+  for (const Lane& lane : lanes_) {
+    if (lane.stage != nullptr) lane.stage->Forget(micro_batch);
+  }
+}
 
 absl::Status ModelExecutor::TakeFirstToken(RequestId request, FirstToken* out) {
   const std::shared_ptr<RequestState> state = Find(request);

@@ -119,6 +119,8 @@ void StageRunner::StartGroup(const std::shared_ptr<Run>& run, size_t begin, size
   group->work.entries = group->entries;
   group->work.hidden_in = run->in ? run->in.data() + offset : nullptr;
   group->work.hidden_out = run->out ? run->out.data() + offset : nullptr;
+  group->work.micro_batch = run->job.micro_batch;
+  group->work.first_row = row;
   run->left.fetch_add(1);
   const absl::Status guarded = RunGuarded("a stage", [&] {
     backend_->Start(group->work, [this, run, group](absl::Status status) {
@@ -155,6 +157,7 @@ void StageRunner::Leave(Run& run, absl::Status status) {
     result = run.status;
   }
   if (run.left.fetch_sub(1) > 1) return;
+  if (run.in) backend_->Forget(run.job.micro_batch);
   run.in.Reset();
   if (result.ok() && run.out) {
     result =

@@ -40,6 +40,8 @@ class StageRunner {
   // `states`: one an entry of the job, null for ended ones; kept until the end. `done` is called
   // once, inside the call or on a thread of the backend's.
   void Start(StageJob job, States states, OnLogits on_logits, Done done);
+  // The micro-batch does not reach this stage any more. Any thread.
+  void Forget(uint64_t micro_batch) { backend_->Forget(micro_batch); }
 
  private:
   struct Run;    // a micro-batch on its way

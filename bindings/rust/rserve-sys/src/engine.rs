@@ -50,6 +50,9 @@ c_constants! {
     pub const RSERVE_DEVICE_SHARING_STREAMS: rserve_device_sharing_t = 0;
     pub const RSERVE_DEVICE_SHARING_TURNS: rserve_device_sharing_t = 1;
     pub const RSERVE_DEVICE_SHARING_PARTS: rserve_device_sharing_t = 2;
+    pub const RSERVE_STAGE_HANDOVER_PEER: rserve_stage_handover_t = 0;
+    pub const RSERVE_STAGE_HANDOVER_NCCL: rserve_stage_handover_t = 1;
+    pub const RSERVE_STAGE_HANDOVER_HOST: rserve_stage_handover_t = 2;
     pub const RSERVE_PART_TOKENS: rserve_part_type_t = 1;
     pub const RSERVE_PART_TEXT: rserve_part_type_t = 2;
     pub const RSERVE_PART_TEMPLATE: rserve_part_type_t = 3;
@@ -185,6 +188,8 @@ c_structs! {
         pub min_token_budget: i64,
         pub square_root_budget: rserve_choice_t,
         pub adaptive_encode_batch: rserve_choice_t,
+        pub stage_handover: rserve_stage_handover_t,
+        pub graph_rows: i32,
     }
 
     pub struct rserve_frames {

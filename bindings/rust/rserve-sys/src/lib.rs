@@ -30,6 +30,7 @@ pub type rserve_trigger_t = i32;
 pub type rserve_weights_t = i32;
 pub type rserve_backend_t = i32;
 pub type rserve_device_sharing_t = i32;
+pub type rserve_stage_handover_t = i32;
 pub type rserve_order_t = i32;
 pub type rserve_choice_t = i32;
 pub type rserve_part_type_t = i32;

@@ -116,6 +116,19 @@ pub enum DeviceSharing {
     Parts = sys::RSERVE_DEVICE_SHARING_PARTS,
 }
 
+/// How hidden states get from a stage's GPU to the next one's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(i32)]
+pub enum StageHandover {
+    /// Copies from GPU to GPU.
+    #[default]
+    Peer = sys::RSERVE_STAGE_HANDOVER_PEER,
+    /// NCCL's sends and receives.
+    Nccl = sys::RSERVE_STAGE_HANDOVER_NCCL,
+    /// Through host memory.
+    Host = sys::RSERVE_STAGE_HANDOVER_HOST,
+}
+
 /// Which request goes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(i32)]
@@ -236,6 +249,10 @@ pub struct Config {
     pub square_root_budget: Option<bool>,
     /// C follows the load; `None`: the scheme's choice, and not if C is given.
     pub adaptive_encode_batch: Option<bool>,
+    /// How hidden states get from a stage's GPU to the next one's.
+    pub stage_handover: StageHandover,
+    /// Work on at most so many rows that comes again is recorded as a CUDA graph; 0: 1024; -1: none.
+    pub graph_rows: i32,
     /// See [`Config::log`].
     pub log: Option<LogSink>,
     /// See [`Config::load_progress`].

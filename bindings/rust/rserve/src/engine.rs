@@ -223,6 +223,8 @@ impl Engine {
             min_token_budget: config.min_token_budget,
             square_root_budget: Config::choice(config.square_root_budget),
             adaptive_encode_batch: Config::choice(config.adaptive_encode_batch),
+            stage_handover: config.stage_handover as i32,
+            graph_rows: config.graph_rows,
             ..sys::rserve_engine_config::init()
         };
         let mut handle = null_mut();

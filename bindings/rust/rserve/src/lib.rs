@@ -55,7 +55,7 @@ mod wait;
 
 pub use callbacks::{LogLevel, LogRecord, LogSink, ProgressSink};
 pub use config::{
-    Backend, Config, DeviceSharing, Gate, Order, Scheme, Sharing, Trigger, Weights,
+    Backend, Config, DeviceSharing, Gate, Order, Scheme, Sharing, StageHandover, Trigger, Weights,
     ENCODERS_SHARED, ENCODE_ALL,
 };
 pub use detail::{Detail, Item};

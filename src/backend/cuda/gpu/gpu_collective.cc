@@ -1,53 +1,16 @@
 #include "src/backend/cuda/gpu/gpu_collective.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
-#include <nccl.h>
 
 #include <mutex>
-#include <type_traits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/str_cat.h"
+#include "src/backend/cuda/gpu/nccl_library.h"
 
 namespace rserve::cuda {
 
 namespace {
-
-constexpr char kNcclLibrary[] = "libnccl.so.2";
-
-// NCCL's functions, found at run time. The library stays open.
-struct Nccl {
-  decltype(&ncclCommInitAll) init_all = nullptr;
-  decltype(&ncclAllReduce) all_reduce = nullptr;
-  decltype(&ncclCommDestroy) destroy = nullptr;
-  decltype(&ncclCommAbort) abort = nullptr;
-  decltype(&ncclGetErrorString) explain = nullptr;
-};
-
-absl::StatusOr<Nccl> OpenNccl() {
-  void* library = dlopen(kNcclLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("several GPUs in a stage need NCCL, which cannot be opened: ", dlerror()));
-  }
-  Nccl nccl;
-  bool all = true;
-  const auto find = [&](const char* name, auto* function) {
-    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
-    all = all && *function != nullptr;
-  };
-  find("ncclCommInitAll", &nccl.init_all);
-  find("ncclAllReduce", &nccl.all_reduce);
-  find("ncclCommDestroy", &nccl.destroy);
-  find("ncclCommAbort", &nccl.abort);
-  find("ncclGetErrorString", &nccl.explain);
-  if (!all) {
-    return absl::UnavailableError(absl::StrCat(kNcclLibrary, " lacks a function that is needed"));
-  }
-  return nccl;
-}
 
 // The communicators of all ranks; goes with the last rank's end.
 class Communicators {
@@ -65,11 +28,9 @@ class Communicators {
       std::lock_guard<std::mutex> lock(mutex_);
       if (aborted_) return absl::UnavailableError("the stage's communicator was ended");
     }
-    const ncclResult_t result =
-        nccl_.all_reduce(data, data, static_cast<size_t>(count), ncclBfloat16, ncclSum,
-                         comms_[rank], static_cast<cudaStream_t>(stream.handle));
-    if (result == ncclSuccess) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat("NCCL all-reduce: ", nccl_.explain(result)));
+    return Explain(nccl_, "all-reduce",
+                   nccl_.all_reduce(data, data, static_cast<size_t>(count), ncclBfloat16, ncclSum,
+                                    comms_[rank], static_cast<cudaStream_t>(stream.handle)));
   }
 
   void Abort() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -108,14 +69,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Collective>>> MakeGpuCollectives(
     const std::vector<int>& gpus) {
   const absl::StatusOr<Nccl> nccl = OpenNccl();
   if (!nccl.ok()) return nccl.status();
-  std::vector<ncclComm_t> comms(gpus.size());
-  if (const ncclResult_t result =
-          nccl->init_all(comms.data(), static_cast<int>(gpus.size()), gpus.data());
-      result != ncclSuccess) {
-    return absl::UnavailableError(
-        absl::StrCat("NCCL over ", gpus.size(), " GPUs: ", nccl->explain(result)));
-  }
-  auto all = std::make_shared<Communicators>(*nccl, std::move(comms));
+  absl::StatusOr<std::vector<ncclComm_t>> comms = Connect(*nccl, gpus);
+  if (!comms.ok()) return comms.status();
+  auto all = std::make_shared<Communicators>(*nccl, *std::move(comms));
   std::vector<std::unique_ptr<Collective>> ends;
   for (size_t rank = 0; rank < gpus.size(); ++rank) {
     ends.push_back(std::make_unique<GpuCollective>(all, rank));

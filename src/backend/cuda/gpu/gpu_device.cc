@@ -24,6 +24,8 @@ class GpuDevice final : public Device {
  public:
   explicit GpuDevice(int index) : index_(index) {}
 
+  int number() const override { return index_; }
+
   absl::Status Bind() override {
     if (absl::Status s = Lost(); !s.ok()) return s;
     return Check("cudaSetDevice", cudaSetDevice(index_));
@@ -83,11 +85,35 @@ class GpuDevice final : public Device {
     return MakeGpuProducts(this, stream, deterministic);
   }
 
+  absl::Status ConnectTo(Device* other) override {
+    if (absl::Status s = Bind(); !s.ok()) return s;
+    int can = 0;
+    if (absl::Status s = Check("cudaDeviceCanAccessPeer",
+                               cudaDeviceCanAccessPeer(&can, index_, other->number()));
+        !s.ok()) {
+      return s;
+    }
+    if (can == 0) return absl::OkStatus();  // the driver copies through host memory
+    const cudaError_t error = cudaDeviceEnablePeerAccess(other->number(), 0);
+    if (error == cudaErrorPeerAccessAlreadyEnabled) {
+      cudaGetLastError();
+      return absl::OkStatus();
+    }
+    return Check("cudaDeviceEnablePeerAccess", error);
+  }
+
   absl::Status Copy(void* to, const void* from, int64_t bytes, StreamRef stream) override {
     if (absl::Status s = Lost(); !s.ok()) return s;
     return Check("cudaMemcpyAsync",
                  cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault,
                                  static_cast<cudaStream_t>(stream.handle)));
+  }
+  absl::Status CopyTo(Device* other, void* to, const void* from, int64_t bytes,
+                      StreamRef stream) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaMemcpyPeerAsync",
+                 cudaMemcpyPeerAsync(to, other->number(), from, index_, static_cast<size_t>(bytes),
+                                     static_cast<cudaStream_t>(stream.handle)));
   }
   absl::Status Record(EventRef event, StreamRef stream) override {
     if (absl::Status s = Lost(); !s.ok()) return s;
@@ -118,6 +144,35 @@ class GpuDevice final : public Device {
                  cudaEventSynchronize(static_cast<cudaEvent_t>(event.handle)));
   }
 
+  absl::Status BeginRecording(StreamRef stream) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    // This thread's calls only: others may allocate or ask for events meanwhile.
+    return Attempt("cudaStreamBeginCapture",
+                   cudaStreamBeginCapture(static_cast<cudaStream_t>(stream.handle),
+                                          cudaStreamCaptureModeThreadLocal));
+  }
+  absl::StatusOr<GraphRef> EndRecording(StreamRef stream) override {
+    cudaGraph_t graph = nullptr;
+    absl::Status ended =
+        Attempt("cudaStreamEndCapture",
+                cudaStreamEndCapture(static_cast<cudaStream_t>(stream.handle), &graph));
+    cudaGraphExec_t made = nullptr;
+    if (ended.ok()) {
+      ended = Attempt("cudaGraphInstantiate", cudaGraphInstantiate(&made, graph, 0));
+    }
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    if (!ended.ok()) return ended;
+    return GraphRef{made};
+  }
+  absl::Status Replay(GraphRef graph, StreamRef stream) override {
+    if (absl::Status s = Lost(); !s.ok()) return s;
+    return Check("cudaGraphLaunch", cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.handle),
+                                                    static_cast<cudaStream_t>(stream.handle)));
+  }
+  void DestroyGraph(GraphRef graph) override {
+    cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph.handle));
+  }
+
  private:
   static size_t Size(int64_t bytes) { return static_cast<size_t>(bytes < 1 ? 1 : bytes); }
 
@@ -134,6 +189,13 @@ class GpuDevice final : public Device {
       lost_ = absl::UnavailableError(absl::StrCat("GPU ", index_, ": ", Explain(what, error)));
     }
     return lost_;
+  }
+
+  // What may fail and leave the context as it was; a context that is broken shows in the next call.
+  static absl::Status Attempt(const char* what, cudaError_t error) {
+    if (error == cudaSuccess) return absl::OkStatus();
+    cudaGetLastError();
+    return absl::UnavailableError(Explain(what, error));
   }
 
   // A part is cut when the first stream asks for it, and its two sides serve all later ones.

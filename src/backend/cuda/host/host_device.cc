@@ -57,6 +57,16 @@ int64_t HostDevice::operations() const {
   return operations_;
 }
 
+int64_t HostDevice::live_graphs() const {
+  Lock lock(mutex_);
+  return static_cast<int64_t>(graphs_.size());
+}
+
+int64_t HostDevice::replays() const {
+  Lock lock(mutex_);
+  return replays_;
+}
+
 absl::Status HostDevice::lost() const {
   Lock lock(mutex_);
   return lost_;
@@ -118,6 +128,10 @@ absl::StatusOr<std::unique_ptr<Products>> HostDevice::CreateProducts(StreamRef s
 void HostDevice::Stream::Enqueue(std::function<void()> work) {
   {
     Lock lock(device_->mutex_);
+    if (recording != nullptr) {
+      recording->work.push_back(std::move(work));
+      return;
+    }
     operations.push_back({std::move(work), nullptr, 0});
   }
   device_->changed_.notify_all();
@@ -129,12 +143,58 @@ absl::Status HostDevice::Copy(void* to, const void* from, int64_t bytes, StreamR
   return absl::OkStatus();
 }
 
+absl::Status HostDevice::ConnectTo(Device*) { return lost(); }
+
+absl::Status HostDevice::CopyTo(Device*, void* to, const void* from, int64_t bytes,
+                                StreamRef stream) {
+  return Copy(to, from, bytes, stream);
+}
+
+absl::Status HostDevice::CheckNotRecording(StreamRef stream) const {
+  if (Of(stream)->recording == nullptr) return lost_;
+  return absl::FailedPreconditionError("an event or a host function is queued while recording");
+}
+
+absl::Status HostDevice::BeginRecording(StreamRef stream) {
+  Lock lock(mutex_);
+  if (!options_.can_record) return absl::UnavailableError("the device cannot record");
+  if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
+  Of(stream)->recording = std::make_unique<Graph>();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GraphRef> HostDevice::EndRecording(StreamRef stream) {
+  Lock lock(mutex_);
+  std::unique_ptr<Graph> graph = std::move(Of(stream)->recording);
+  if (!lost_.ok()) return lost_;
+  graphs_.push_back(std::move(graph));
+  return GraphRef{graphs_.back().get()};
+}
+
+absl::Status HostDevice::Replay(GraphRef graph, StreamRef stream) {
+  {
+    Lock lock(mutex_);
+    if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
+    ++replays_;
+    for (const std::function<void()>& work : static_cast<Graph*>(graph.handle)->work) {
+      Of(stream)->operations.push_back({work, nullptr, 0});
+    }
+  }
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+void HostDevice::DestroyGraph(GraphRef graph) {
+  Lock lock(mutex_);
+  std::erase_if(graphs_, [&](const auto& g) { return g.get() == graph.handle; });
+}
+
 absl::Status HostDevice::Record(EventRef event, StreamRef stream) {
   auto* e = static_cast<Event*>(event.handle);
   uint64_t mark = 0;
   {
     Lock lock(mutex_);
-    if (!lost_.ok()) return lost_;
+    if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
     mark = ++e->recorded;
   }
   Of(stream)->Enqueue([e, mark] { e->reached = mark; });
@@ -143,14 +203,17 @@ absl::Status HostDevice::Record(EventRef event, StreamRef stream) {
 
 absl::Status HostDevice::WaitFor(EventRef event, StreamRef stream) {
   Lock lock(mutex_);
-  if (!lost_.ok()) return lost_;
+  if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
   const auto* e = static_cast<const Event*>(event.handle);
   Of(stream)->operations.push_back({nullptr, e, e->recorded});
   return absl::OkStatus();
 }
 
 absl::Status HostDevice::Notify(StreamRef stream, void (*fn)(void* arg), void* arg) {
-  if (absl::Status s = lost(); !s.ok()) return s;
+  {
+    Lock lock(mutex_);
+    if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
+  }
   if (!options_.skip_host_functions) Of(stream)->Enqueue([=] { fn(arg); });
   return absl::OkStatus();
 }

@@ -32,6 +32,8 @@ struct HostDeviceOptions {
   int64_t memory_bytes = int64_t{1} << 40;  // what Allocate may give in all
   bool background = false;
   bool skip_host_functions = false;  // Notify's, as a device does that has failed
+  int number = 0;
+  bool can_record = true;
 };
 
 class HostDevice : public Device {
@@ -39,6 +41,7 @@ class HostDevice : public Device {
   explicit HostDevice(const HostDeviceOptions& options);
   ~HostDevice() override;
 
+  int number() const override { return options_.number; }
   absl::Status Bind() override { return lost(); }
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* memory) override;
@@ -50,12 +53,19 @@ class HostDevice : public Device {
   void DestroyEvent(EventRef event) override;
   absl::StatusOr<std::unique_ptr<Products>> CreateProducts(StreamRef stream,
                                                            bool deterministic) override;
+  absl::Status ConnectTo(Device* other) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes, StreamRef stream) override;
+  absl::Status CopyTo(Device* other, void* to, const void* from, int64_t bytes,
+                      StreamRef stream) override;
   absl::Status Record(EventRef event, StreamRef stream) override;
   absl::Status WaitFor(EventRef event, StreamRef stream) override;
   absl::Status Notify(StreamRef stream, void (*fn)(void* arg), void* arg) override;
   absl::StatusOr<bool> Reached(EventRef event) override;
   absl::Status Synchronize(EventRef event) override;
+  absl::Status BeginRecording(StreamRef stream) override;
+  absl::StatusOr<GraphRef> EndRecording(StreamRef stream) override;
+  absl::Status Replay(GraphRef graph, StreamRef stream) override;
+  void DestroyGraph(GraphRef graph) override;
 
   // Does one operation of a random stream that can go on; false when none can.
   bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -66,6 +76,8 @@ class HostDevice : public Device {
   // What is held, and what was done; for tests.
   int64_t live_allocations() const ABSL_LOCKS_EXCLUDED(mutex_);
   int64_t operations() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int64_t live_graphs() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int64_t replays() const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status lost() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -79,11 +91,17 @@ class HostDevice : public Device {
     const Event* event = nullptr;
     uint64_t until = 0;
   };
+  // Work of one stream, with its arguments as they were.
+  struct Graph {
+    std::vector<std::function<void()>> work;
+  };
   class Stream final : public kernels::cuda::host::Stream {
    public:
     explicit Stream(HostDevice* device) : device_(device) {}
     void Enqueue(std::function<void()> work) override;
-    std::deque<Operation> operations;  // the device's mutex guards it
+    // The device's mutex guards these.
+    std::deque<Operation> operations;
+    std::unique_ptr<Graph> recording;  // null: not recording
 
    private:
     HostDevice* const device_;
@@ -95,6 +113,8 @@ class HostDevice : public Device {
   }
   absl::StatusOr<void*> Take(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   bool StepLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An event, or a host function, cannot be recorded.
+  absl::Status CheckNotRecording(StreamRef stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunInBackground();
 
   const HostDeviceOptions options_;
@@ -105,10 +125,12 @@ class HostDevice : public Device {
   uint64_t random_;
   absl::Status lost_;
   int64_t operations_ = 0;
+  int64_t replays_ = 0;
   int64_t taken_bytes_ = 0;
   std::set<void*> live_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Event>> events_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
   std::thread thread_;  // with `background`
 };
 

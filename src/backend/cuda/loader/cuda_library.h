@@ -29,10 +29,11 @@ struct LibraryTable {
       const RoleOptions& options) = nullptr;
   absl::StatusOr<std::unique_ptr<backend::StageBackend>> (*make_stage)(
       std::shared_ptr<const CudaModel> model, LayerRange layers, const KvGeometry& kv,
-      const StageLimits& limits, const RoleOptions& options,
-      std::unique_ptr<Collective> collective) = nullptr;
+      const StageLimits& limits, const RoleOptions& options, StageLinks links) = nullptr;
   absl::StatusOr<std::vector<std::unique_ptr<Collective>>> (*make_collectives)(
       const std::vector<int>& gpus) = nullptr;
+  absl::StatusOr<std::shared_ptr<HandOver>> (*make_hand_over)(
+      LinkKind kind, Device* from, Device* to, const HandOverLimits& limits) = nullptr;
 };
 
 // Of this build; the same string in both libraries.
