@@ -68,18 +68,23 @@ step() {
   [ "$rc" -eq 0 ] || failed=1
 }
 
-# schemes LIBRARY_OPTION SHAPE... -- LOAD...: colocated, epd and rserve on one GPU, with each way of
-# sharing it, on a made-up model.
+# schemes GPUS LIBRARY_OPTION SHAPE... -- LOAD...: on a made-up model, colocated, epd and rserve on one
+# GPU with each way of sharing it; where there are more, two stages on two of them with each hand-over.
 schemes() {
-  local library=$1 shape=() sharing
-  shift
+  local gpus=$1 library=$2 shape=() way
+  shift 2
   while [ "$1" != -- ]; do shape+=("$1"); shift; done
   shift
   step model 120 "$bin/rserve" make-model "$scratch/model" "${shape[@]}"
-  for sharing in streams turns parts; do
-    step "schemes_$sharing" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
-      --device-sharing "$sharing" --schemes rserve,epd,colocated --json "$out/schemes_$sharing.json" \
-      "$@"
+  for way in streams turns parts; do
+    step "schemes_$way" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
+      --device-sharing "$way" --schemes rserve,epd,colocated --json "$out/schemes_$way.json" "$@"
+  done
+  [ "$gpus" -ge 2 ] || return 0
+  for way in peer nccl host; do
+    step "handover_$way" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
+      --stage-handover "$way" --stages 2 --devices 0,1,0 --schemes rserve,epd \
+      --json "$out/handover_$way.json" "$@"
   done
 }
 
@@ -107,11 +112,14 @@ run() {
     step bench 60 "$bin/rserve_gpu_bench_dry"
     # The command lies with the tests in a bundle, beside their folder in a build.
     [ -x "$bin/rserve" ] || bin=$bin/../bin
-    schemes "--cuda-library $bin/../lib/librserve_cuda_emulated.so" --layers 2 --hidden 64 --heads 2 \
+    schemes 2 "--cuda-library $bin/../lib/librserve_cuda_emulated.so" --layers 2 --hidden 64 --heads 2 \
       --kv-heads 1 --intermediate 64 --vocab 1280 --vision-layers 1 --vision-hidden 32 \
       --vision-heads 2 --vision-intermediate 32 -- \
       --requests 2 --images 1 --image-size 56x56 --text-tokens 8 --trailing-text-tokens 8 \
       --kv-tokens 512 --encoder-batch-tokens 256 --token-budget 64 --repeat 1 --warmup 0
+    if python3 -c 'import torch, transformers' 2>/dev/null; then
+      step reference 120 python3 scripts/gpu_reference.py --dry
+    fi
   else
     # cuBLASLt lies with CUDA, or with the packages of a Python that uses it.
     local found
@@ -129,9 +137,9 @@ run() {
       step sanitizer 60 env CUDA_LAUNCH_BLOCKING=1 compute-sanitizer --error-exitcode 1 \
         "$bin/kernels_gpu_test" "attention refuses*,RMSNorm agrees*,paged causal*"
     fi
-    step bench 120 "$bin/rserve_gpu_bench"
+    step bench 150 "$bin/rserve_gpu_bench"
     # The 7B model's widths at a quarter of its depth: the same kernels, a file of 6 GB.
-    schemes "" --preset 7b --layers 7 --vision-layers 8 --max-pixels 802816 -- \
+    schemes "$(nvidia-smi -L | grep -c '^GPU' || true)" "" --preset 7b --layers 7 --vision-layers 8 --max-pixels 802816 -- \
       --requests 8 --images 8 --image-size 896x896 --trailing-text-tokens 256 --token-budget 2048 \
       --encode-batch 2048 --kv-tokens 98304 --embedding-bytes 2G --pixel-bytes 4G \
       --encoder-batch-tokens 8192 --media-threads 8 --repeat 2

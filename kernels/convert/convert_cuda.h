@@ -2,7 +2,8 @@
 // into the units' order, hidden states between stages.
 //
 // No sums. Launch: grid x is the row, grid y a piece of it; a thread converts 8 elements (1 where
-// not aligned), 128 threads a block. Bound by memory: 6 bytes an element.
+// not aligned), 128 threads a block; at 24 registers a thread at most, 16 blocks fill an SM's 2048
+// threads. Bound by memory: 6 bytes an element.
 
 #ifndef RSERVE_KERNELS_CONVERT_CONVERT_CUDA_H_
 #define RSERVE_KERNELS_CONVERT_CONVERT_CUDA_H_

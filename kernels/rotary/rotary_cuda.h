@@ -2,7 +2,8 @@
 // layer turned by them. Formulas as in rotary.h; x in bf16, turned in f32 and rounded once.
 //
 // No sums, so no order. Launch: grid x is the row, grid y a piece of it; Angles one pair a thread,
-// Rotary 8 pairs (1 where heads are not aligned); 128 threads a block, no shared memory.
+// Rotary 8 pairs (1 where heads are not aligned); 128 threads a block, no shared memory; at 32
+// registers a thread at most, 16 blocks fill an SM's 2048 threads.
 // Angles runs once a batch and calls the exact sine, whose way through large arguments is long;
 // the layers read a table instead: 8 bytes a pair, little beside the rows that they turn.
 

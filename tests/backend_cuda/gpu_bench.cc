@@ -233,14 +233,23 @@ bool Encode(const std::shared_ptr<cuda::LoadedModel>& model, double ceiling) {
     int64_t graph_rows;
     int32_t side;
     std::vector<int> images;
+    bool any_algorithm = false;
+    bool fused = false;
   };
   // Small pictures are what recordings are for.
   const int32_t small = kDry ? 4 : 16;
-  const Way ways[] = {{"", 0, side, {1, 8}}, {"", 0, small, {1}}, {".graphs", 8192, small, {1}}};
+  const Way ways[] = {{"", 0, side, {1, 8}},
+                      {".any_algorithm", 0, side, {8}, true},
+                      {".cudnn", 0, side, {1, 8}, true, true},
+                      {"", 0, small, {1}},
+                      {".graphs", 8192, small, {1}}};
   for (const Way& way : ways) {
     cuda::RoleOptions role;
     role.graph_rows = way.graph_rows;
+    role.deterministic = !way.any_algorithm;
+    role.fused_attention = way.fused;
     auto encoder = cuda::MakeCudaEncoder(model, {8 * patches}, role);
+    if (way.fused && !Ok(encoder.status(), "left out")) continue;
     if (!Ok(encoder.status(), "encoder")) return false;
     const int64_t unit_patches = int64_t{way.side} * way.side;
     const int64_t unit_tokens = unit_patches / config.merge_unit();
@@ -417,7 +426,9 @@ bool Run() {
   if (!Ok(opened.status(), "device")) return false;
   const std::unique_ptr<cuda::Device> device = *std::move(opened);
 #else
-  const auto device = std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{});
+  cuda::HostDeviceOptions options;
+  options.background = true;
+  const auto device = std::make_unique<cuda::HostDevice>(options);
 #endif
   cuda::Timeline timeline;
   if (!Ok(timeline.Init(device.get(), false), "stream")) return false;

@@ -128,5 +128,17 @@ TEST_CASE("CUDA: a deterministic role is not made over products that are not row
   CHECK(cuda::MakeCudaStage(model, {0, 2}, kv, kStageLimits, fastest).ok());
 }
 
+TEST_CASE("CUDA: attention by a library is refused where bits must not depend on the batch") {
+  const GoldenCase golden = LoadCase("gqa2_tied");
+  cuda::HostDevice device({});
+  const auto model = LoadOnDevice(golden, &device);
+  cuda::RoleOptions role;
+  role.fused_attention = true;
+  CHECK(Says(cuda::MakeCudaEncoder(model, kEncoderLimits, role).status(),
+             absl::StatusCode::kInvalidArgument, "deterministic"));
+  role.deterministic = false;
+  CHECK(cuda::MakeCudaEncoder(model, kEncoderLimits, role).ok());
+}
+
 }  // namespace
 }  // namespace rserve::testing

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -55,6 +55,15 @@ class CudaEncoder final : public backend::EncoderBackend {
     Device* device = model_->device();
     if (absl::Status s = timeline_.Init(device, options_.deterministic, options_.part); !s.ok())
       return s;
+    if (options_.fused_attention) {
+      if (options_.deterministic) {
+        return absl::InvalidArgumentError(
+            "fused_attention: a row's bits may depend on its batch, which deterministic excludes");
+      }
+      auto fused = device->CreateFusedAttention(timeline_.stream());
+      if (!fused.ok()) return fused.status();
+      fused_ = *std::move(fused);
+    }
     if (options_.deterministic) {
       const VisionWeights& w = model_->vision;
       std::vector<CheckedProduct> products = {{&w.patch_embed}, {&w.merger_fc1}, {&w.merger_fc2}};
@@ -117,6 +126,8 @@ class CudaEncoder final : public backend::EncoderBackend {
   // An attention's tiles on the device.
   struct Plan {
     int64_t num_tiles = 0;
+    int64_t num_segments = 0;
+    int64_t length = 0;  // of each segment; 0: they differ
     const kc::AttentionSegment* segments = nullptr;
     const kc::AttentionTile* tiles = nullptr;
     bool operator==(const Plan&) const = default;
@@ -322,6 +333,11 @@ class CudaEncoder final : public backend::EncoderBackend {
     }
     kc::PlanAttention(segments_, 1, false, &tiles_);
     Plan plan;
+    plan.num_segments = static_cast<int64_t>(from.size());
+    const bool equal = std::all_of(from.begin(), from.end(), [&](const backend::Segment& s) {
+      return s.count == from[0].count;
+    });
+    plan.length = equal ? from[0].count : 0;
     plan.num_tiles = static_cast<int64_t>(tiles_.size());
     plan.segments = staging->Put(segments_);
     plan.tiles = staging->Put(tiles_);
@@ -362,7 +378,7 @@ class CudaEncoder final : public backend::EncoderBackend {
     attend.segments = plan.segments;
     attend.tiles = plan.tiles;
     attend.num_tiles = plan.num_tiles;
-    queue->Launch(kc::AttendSegments, attend);
+    if (!AttendFused(attend, plan, queue)) queue->Launch(kc::AttendSegments, attend);
     ProductArgs proj = block.proj.Args(rows, normed_, width, x_, hidden_);
     proj.residual = x_;
     queue->Product(proj);
@@ -374,6 +390,15 @@ class CudaEncoder final : public backend::EncoderBackend {
     ProductArgs down = block.down.Args(rows, act_, inter_, x_, hidden_);
     down.residual = x_;
     queue->Product(down);
+  }
+
+  // Whether the device's library has taken it.
+  bool AttendFused(const kc::AttentionArgs& attend, const Plan& plan, Queue* queue) {
+    if (fused_ == nullptr || plan.length == 0 || !queue->status().ok()) return false;
+    const absl::Status status = fused_->Run(attend, plan.num_segments, plan.length);
+    if (status.code() == absl::StatusCode::kUnimplemented) return false;
+    queue->Note(status);
+    return true;
   }
 
   const std::shared_ptr<const LoadedModel> model_;
@@ -407,6 +432,7 @@ class CudaEncoder final : public backend::EncoderBackend {
 
   // Last: its work ends before the memory goes.
   Timeline timeline_;
+  std::unique_ptr<FusedAttention> fused_;  // null: not asked for
   Graphs<Inputs> graphs_;
   InFlight in_flight_;
 };

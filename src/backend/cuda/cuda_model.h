@@ -71,6 +71,9 @@ struct RoleOptions {
   // Work that comes again with equal sizes and at most so many rows (patches or tokens) is recorded
   // and replayed (graphs.h); 0: none. Not with several ranks, nor on a part of the device.
   int64_t graph_rows = 0;
+  // Encoder: attention over segments of one length by the device's library (fused_attention.h)
+  // where it covers them. Not with `deterministic`; UNAVAILABLE where there is none.
+  bool fused_attention = false;
 };
 
 // What ties a stage to others.

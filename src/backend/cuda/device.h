@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/types.h"
+#include "src/backend/cuda/fused_attention.h"
 
 namespace rserve::cuda {
 
@@ -83,6 +84,9 @@ class Device {
   // `deterministic`: one algorithm for each weight shape whatever m is, and no split of k.
   virtual absl::StatusOr<std::unique_ptr<Products>> CreateProducts(StreamRef stream,
                                                                    bool deterministic) = 0;
+  // UNAVAILABLE with the reason where the device has no library for it.
+  virtual absl::StatusOr<std::unique_ptr<FusedAttention>> CreateFusedAttention(
+      StreamRef stream) = 0;
 
   // Lets this device write into the other's memory without a detour, where the machine can: once,
   // before CopyTo. Copies work either way.

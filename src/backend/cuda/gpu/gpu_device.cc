@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "src/backend/cuda/gpu/gpu_attention.h"
 #include "src/backend/cuda/gpu/gpu_parts.h"
 #include "src/backend/cuda/gpu/gpu_products.h"
 
@@ -83,6 +84,11 @@ class GpuDevice final : public Device {
                                                            bool deterministic) override {
     if (absl::Status s = Bind(); !s.ok()) return s;
     return MakeGpuProducts(this, stream, deterministic);
+  }
+
+  absl::StatusOr<std::unique_ptr<FusedAttention>> CreateFusedAttention(StreamRef stream) override {
+    if (absl::Status s = Bind(); !s.ok()) return s;
+    return MakeGpuAttention(this, stream);
   }
 
   absl::Status ConnectTo(Device* other) override {

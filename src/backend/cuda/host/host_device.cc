@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/backend/cuda/host/host_attention.h"
 #include "src/backend/cuda/host/host_products.h"
 #include "src/backend/plan/quiet_thread.h"
 
@@ -123,6 +124,11 @@ void HostDevice::DestroyEvent(EventRef event) {
 absl::StatusOr<std::unique_ptr<Products>> HostDevice::CreateProducts(StreamRef stream, bool) {
   if (absl::Status s = lost(); !s.ok()) return s;
   return std::unique_ptr<Products>(std::make_unique<HostProducts>(Of(stream)));
+}
+
+absl::StatusOr<std::unique_ptr<FusedAttention>> HostDevice::CreateFusedAttention(StreamRef stream) {
+  if (absl::Status s = lost(); !s.ok()) return s;
+  return std::unique_ptr<FusedAttention>(std::make_unique<HostAttention>(Of(stream)));
 }
 
 void HostDevice::Stream::Enqueue(std::function<void()> work) {

@@ -53,6 +53,7 @@ class HostDevice : public Device {
   void DestroyEvent(EventRef event) override;
   absl::StatusOr<std::unique_ptr<Products>> CreateProducts(StreamRef stream,
                                                            bool deterministic) override;
+  absl::StatusOr<std::unique_ptr<FusedAttention>> CreateFusedAttention(StreamRef stream) override;
   absl::Status ConnectTo(Device* other) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes, StreamRef stream) override;
   absl::Status CopyTo(Device* other, void* to, const void* from, int64_t bytes,
