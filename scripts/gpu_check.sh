@@ -121,11 +121,13 @@ run() {
       step reference 120 python3 scripts/gpu_reference.py --dry
     fi
   else
-    # cuBLASLt lies with CUDA, or with the packages of a Python that uses it.
-    local found
-    found=$(find /usr/local/cuda*/lib64 /usr/lib /usr/local/lib /opt -name 'libcublasLt.so.13' \
-      2>/dev/null | head -n 1 || true)
-    [ -z "$found" ] || export LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
+    # These lie with CUDA, or with the packages of a Python that uses them; only the first is needed.
+    local name found
+    for name in libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
+      found=$(find /usr/local/cuda*/lib64/ /usr/lib /usr/local/lib /opt -name "$name" \
+        2>/dev/null | head -n 1 || true)
+      [ -z "$found" ] || export LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
+    done
     step device 20 nvidia-smi --format=csv,noheader \
       --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit
     # Launches are over when they return, so that tests may look at managed memory.

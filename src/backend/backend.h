@@ -64,7 +64,8 @@ struct StageEntry {
   float* logits = nullptr;                      // out: [vocab_size] when want_logits
 };
 
-// One micro-batch on one stage. Rows of the entries lie one after another in entry order.
+// One micro-batch on one stage. Entries that share blocks together name kMaxTableShare times the
+// cache's blocks at most (geometry.h). Rows of the entries lie one after another in entry order.
 struct StageWork {
   absl::Span<const StageEntry> entries;
   int64_t total_tokens = 0;

@@ -125,6 +125,33 @@ TEST_CASE("CUDA engine: pictures give what the CPU gives, the same bits for ever
   check(options, true);
 }
 
+TEST_CASE("CUDA engine: many prompts that share blocks of KV give the bits of prompts alone") {
+  ModelEngineOptions options = CudaOptions(TinyModelFolder());
+  std::vector<std::unique_ptr<OwnedRequest>> requests;
+  for (int32_t i = 0; i < 8; ++i) {
+    TokenIds ids;
+    for (int32_t t = 0; t < 70; ++t) ids.ids.push_back(t < 64 ? 65 + t % 20 : 66 + i + t % 5);
+    requests.push_back(std::make_unique<OwnedRequest>());
+    requests.back()->request.parts.push_back(std::move(ids));
+    requests.back()->request.keep_logits = true;
+  }
+  const std::vector<Outcome> alone = RunAll(*MustCreate(options), requests, false);
+  options.kv_reuse = true;
+  options.kv_block_tokens = 16;
+  options.kv_tokens = 192;  // twelve blocks, of which eight such prompts would name forty
+  const auto engine = MustCreate(options);
+  std::vector<std::unique_ptr<OwnedRequest>> first;
+  first.push_back(std::make_unique<OwnedRequest>(*requests[0]));
+  RunAll(*engine, first, false);
+  const std::vector<Outcome> shared = RunAll(*engine, requests, true);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    INFO(shared[i].terminal().status);
+    REQUIRE(shared[i].terminal().type == EventType::kFinished);
+    CHECK(shared[i].detail->reused_tokens == 64);
+    CHECK(SameBits(shared[i].detail->logits, alone[i].detail->logits));
+  }
+}
+
 // What an ended request had under way holds its memory until it is through.
 void WaitUntilIdle(const ModelEngine& engine) {
   while (!engine.idle() || engine.stats().lingering_requests > 0) std::this_thread::yield();

@@ -24,12 +24,12 @@ StageTables::StageTables(const model::TextConfig& config, const backend::KvGeome
 }
 
 int64_t StageTables::StagingBytes(int64_t max_tokens, int64_t max_entries) const {
-  // A token's slot, source, item and three positions, an entry's segment, the tiles, and block
-  // tables that together name each block twice at most.
+  // A token's slot, source, item and three positions, an entry's segment, the tiles, and the block
+  // tables.
   const int64_t tiles = (max_tokens * group_ / kc::kAttentionTileRows) + max_entries;
   return max_tokens * (8 + 4 + int64_t{sizeof(kc::ItemRows)} + 3 * 4) +
          max_entries * int64_t{sizeof(kc::AttentionSegment)} +
-         tiles * int64_t{sizeof(kc::AttentionTile)} + int64_t{kv_.num_blocks} * 4 * 2 +
+         tiles * int64_t{sizeof(kc::AttentionTile)} + int64_t{kv_.num_blocks} * 4 * backend::kMaxTableShare +
          static_cast<int64_t>(axis_.size()) * 8 + 16 * 16;
 }
 

@@ -19,6 +19,10 @@ struct KvGeometry {
   int32_t block_tokens = 16;
 };
 
+// Entries of one call to a stage name at most so many times num_blocks blocks together: what a
+// backend has room for.
+inline constexpr int64_t kMaxTableShare = 2;
+
 }  // namespace rserve::backend
 
 #endif  // RSERVE_SRC_BACKEND_PLAN_GEOMETRY_H_

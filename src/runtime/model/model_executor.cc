@@ -6,6 +6,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "src/backend/plan/geometry.h"
 #include "src/runtime/exception_guard.h"
 #include "src/runtime/model/sampler.h"
 
@@ -66,8 +67,9 @@ ModelExecutor::ModelExecutor(const LoadedModel& model, std::vector<Roles> roles,
     Lane& lane = lanes_.emplace_back();
     lane.encoder = std::move(role.encoder);
     if (role.stage == nullptr) continue;
-    lane.stage = std::make_unique<StageRunner>(std::move(role.stage), model.config.text.hidden_size,
-                                               model.config.text.vocab_size, &handover_);
+    lane.stage = std::make_unique<StageRunner>(
+        std::move(role.stage), model.config.text.hidden_size, model.config.text.vocab_size,
+        backend::kMaxTableShare * core.budgets.kv_blocks, &handover_);
   }
 }
 

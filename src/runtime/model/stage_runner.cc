@@ -37,10 +37,11 @@ struct StageRunner::Group {
 };
 
 StageRunner::StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t hidden_size,
-                         int32_t vocab_size, Handover* handover)
+                         int32_t vocab_size, int64_t max_table_blocks, Handover* handover)
     : backend_(std::move(backend)),
       hidden_size_(hidden_size),
       vocab_size_(vocab_size),
+      max_table_blocks_(max_table_blocks),
       handover_(handover) {}
 
 StageRunner::~StageRunner() = default;
@@ -71,7 +72,10 @@ void StageRunner::Start(StageJob job, States states, OnLogits on_logits, Done do
       size_t end = begin + 1;
       if (!entries[begin].ended) {
         size_t last_chunks = entries[begin].last_chunk ? 1 : 0;
+        auto blocks = static_cast<int64_t>(entries[begin].kv_blocks.size());
         for (; end < entries.size() && !entries[end].ended && last_chunks < kMaxLogitRows; ++end) {
+          blocks += static_cast<int64_t>(entries[end].kv_blocks.size());
+          if (blocks > max_table_blocks_) break;
           tokens += entries[end].chunk.tokens;
           last_chunks += entries[end].last_chunk ? 1 : 0;
         }

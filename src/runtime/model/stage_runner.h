@@ -33,8 +33,10 @@ class StageRunner {
   using OnLogits = absl::AnyInvocable<void(size_t entry, absl::Span<const float> logits)>;
   using States = std::vector<std::shared_ptr<RequestState>>;
 
+  // `max_table_blocks`: KV blocks that the entries of one call of the backend name together, at
+  // most; requests that share blocks could name any number. Not below the blocks of one request.
   StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t hidden_size,
-              int32_t vocab_size, Handover* handover);
+              int32_t vocab_size, int64_t max_table_blocks, Handover* handover);
   ~StageRunner();
 
   // `states`: one an entry of the job, null for ended ones; kept until the end. `done` is called
@@ -58,6 +60,7 @@ class StageRunner {
   const std::unique_ptr<backend::StageBackend> backend_;
   const int64_t hidden_size_;
   const int64_t vocab_size_;
+  const int64_t max_table_blocks_;
   Handover* const handover_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Group>> idle_ ABSL_GUARDED_BY(mutex_);  // their memory is used again
