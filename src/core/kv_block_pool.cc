@@ -18,10 +18,6 @@ KvBlockPool::KvBlockPool(int32_t num_blocks, int32_t block_tokens)
   std::iota(free_.begin(), free_.end(), 0);
 }
 
-int64_t KvBlockPool::BlocksFor(int64_t tokens) const {
-  return tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);
-}
-
 bool KvBlockPool::Allocate(int64_t blocks, std::vector<int32_t>* table) {
   if (blocks > free_blocks()) return false;
   const int64_t unused = std::min(blocks, static_cast<int64_t>(free_.size()));

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "rserve/cc/kv_block_pool.h"
 #include "src/media/image.h"
 #include "src/model/model_folder.h"
 #include "src/model/spec/prompt_plan.h"
@@ -152,7 +153,7 @@ absl::Status PrintPlan(const InspectFlags& flags, const model::ModelFolder& spec
                absl::StrCat(item.token_begin), FormatBytes(pixels), FormatBytes(embedding)});
   }
   const auto tokens = static_cast<int64_t>(plan->token_ids.size());
-  const int64_t blocks = (tokens + 1 + flags.kv_block_tokens - 1) / flags.kv_block_tokens;
+  const int64_t blocks = KvBlocksFor(tokens + 1, flags.kv_block_tokens);
   const int64_t token_bytes = 2 * kFloat * text.num_layers * text.num_kv_heads * text.head_dim;
   int64_t picture_tokens = 0;
   for (const model::PlannedItem& item : plan->items) picture_tokens += item.plan.tokens;

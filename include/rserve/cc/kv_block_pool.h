@@ -19,6 +19,11 @@
 
 namespace rserve {
 
+// Blocks that hold `tokens` (>= 0) tokens.
+constexpr int64_t KvBlocksFor(int64_t tokens, int64_t block_tokens) {
+  return tokens / block_tokens + (tokens % block_tokens != 0 ? 1 : 0);
+}
+
 // Not thread-safe; no I/O. Blocks are handed out in a fixed order, so that the same calls give the
 // same block tables.
 //
@@ -32,7 +37,7 @@ class KvBlockPool {
   // `num_blocks` >= 0, `block_tokens` >= 1.
   KvBlockPool(int32_t num_blocks, int32_t block_tokens);
 
-  int64_t BlocksFor(int64_t tokens) const;  // rounded up
+  int64_t BlocksFor(int64_t tokens) const { return KvBlocksFor(tokens, block_tokens_); }
   bool CanAllocate(int64_t blocks) const { return blocks <= free_blocks(); }
   // Appends `blocks` block numbers to `table`; false, and nothing taken, when fewer are free.
   bool Allocate(int64_t blocks, std::vector<int32_t>* table);

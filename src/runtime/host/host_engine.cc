@@ -4,6 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "rserve/cc/kv_block_pool.h"
 
 namespace rserve::runtime {
 namespace {
@@ -41,7 +42,7 @@ absl::Status HostEngine::Submit(RequestPlan plan, uint64_t user_data, bool disca
   detail.request = id;
   detail.user_data = user_data;
   detail.items = Items(plan);
-  detail.kv_blocks = (plan.prompt_tokens + plan.max_new_tokens - 1) / kv_block_tokens_ + 1;
+  detail.kv_blocks = KvBlocksFor(plan.prompt_tokens + plan.max_new_tokens, kv_block_tokens_);
   if (!details_.Add(std::move(detail), discard_detail)) {
     return absl::AlreadyExistsError(absl::StrCat("request ", id, " is open or not acknowledged"));
   }

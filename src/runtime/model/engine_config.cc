@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rserve/cc/kv_block_pool.h"
 #include "rserve/cc/policy.h"
 #include "src/backend/plan/shard.h"
 #include "src/runtime/model/placement.h"
@@ -69,7 +70,7 @@ absl::StatusOr<int32_t> KvBlocks(const ModelEngineOptions& options, const model:
       block_tokens,
       std::min(kDefaultKvContexts * text.max_position_embeddings, kDefaultKvBytes / token_bytes));
   const int64_t tokens = OrDefault(options.kv_tokens, by_default);
-  const int64_t blocks = (tokens - 1) / block_tokens + 1;
+  const int64_t blocks = KvBlocksFor(tokens, block_tokens);
   const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   // A device's memory is asked for when its cache is made.
   const bool too_much =

@@ -8,6 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "rserve/cc/kv_block_pool.h"
 #include "src/model/model_folder.h"
 #include "src/runtime/model/chat.h"
 #include "src/runtime/model/detail_table.h"
@@ -211,8 +212,8 @@ class ModelEngine::Impl {
   }
 
   int64_t KvBlocks(const PlannedRequest& planned) const {
-    const int64_t tokens = planned.core.prompt_tokens + planned.core.max_new_tokens;
-    return (tokens - 1) / config.core.budgets.kv_block_tokens + 1;
+    return KvBlocksFor(planned.core.prompt_tokens + planned.core.max_new_tokens,
+                       config.core.budgets.kv_block_tokens);
   }
 
   const LoadedModel model;
