@@ -85,6 +85,17 @@ bool ShadowModel::MayTake(const ShadowRequest& request) const {
                                     request.frontier) > 0;
 }
 
+// Whether reused blocks may end before an atomic span of more than `left` tokens.
+bool ShadowModel::MayBeginBeforeSpan(const ShadowRequest& request, int64_t left) const {
+  const auto blocks = static_cast<int64_t>(request.shape.plan().kv_block_keys.size());
+  const int64_t block_tokens = config_.budgets.kv_block_tokens;
+  for (int64_t begin = block_tokens; begin < request.frontier && begin <= blocks * block_tokens;
+       begin += block_tokens) {
+    if (request.shape.LargestChunk(begin, left, request.frontier) == 0) return true;
+  }
+  return false;
+}
+
 // An order other than by arrival: entries give all they can, and nobody is passed by a request that
 // came later than the guard allows.
 void ShadowModel::CheckOrderByDue(const StageAction& action) {
@@ -159,8 +170,9 @@ void ShadowModel::CheckOrder(const StageAction& action) {
       if (!entered) {
         // Whether it could enter is its room's matter; those behind it must not enter either.
         if (no_entry_for == nullptr) no_entry_for = request.get();
-        // If it could, its atomic span does not fit what is left and closes the batch.
-        may_be_closed |= can == 0;
+        // If it could, its atomic span does not fit what is left and closes the batch; behind
+        // blocks that it reuses one may be next of which nothing is seen before it enters.
+        may_be_closed |= can == 0 || MayBeginBeforeSpan(*request, left);
       } else if (left > 0 && closed_for == nullptr) {
         closed_for = request.get();
         if (can > 0 && next == action.entries.size() && !may_be_closed) {

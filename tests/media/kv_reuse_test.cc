@@ -218,7 +218,7 @@ TEST_CASE("requests at once, with cancels, in a pool that holds two of them: sam
     std::vector<RequestId> ids;
     for (size_t i = 0; i < 10; ++i) {
       ids.push_back(MustSubmit(*engine, conversations[(i * 3 + round) % 5].Ask()));
-      if (i % 4 == 3) CHECK(engine->Cancel(ids[i - 1]).ok());
+      if (i % 4 == 3) engine->Cancel(ids[i - 1]).IgnoreError();  // it may have ended by now
     }
     const auto outcomes = WaitForAll(*engine, ids, [&](const Event& event) {
       if (event.type == EventType::kItemEncoded && event.request % 6 == 1) {

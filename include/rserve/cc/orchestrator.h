@@ -19,8 +19,7 @@
 //
 // Invariants (checked after every step by tests/core/random_order_test.cc)
 //   1. Within one attempt a token enters a micro-batch once, in prompt order, only if ready, with
-//   all
-//      earlier tokens of its request in this or an earlier micro-batch.
+//      all earlier tokens of its request in this or an earlier micro-batch.
 //   2. A micro-batch holds at most B tokens and no empty entry. A stage with a free slot is left
 //      without one only if nothing is eligible: gate, sharing, order, room to enter (KV blocks and
 //      places for the units to come), the limit of micro-batches in flight, or an encode that
