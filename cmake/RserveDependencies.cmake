@@ -9,6 +9,12 @@ find_package(PkgConfig REQUIRED)                   # pkg-config
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)  # libpcre2-dev
 # Optional: without it WebP files are refused by name.
 pkg_check_modules(WEBP IMPORTED_TARGET libwebp)    # libwebp-dev
+# Asked for, not found by chance: they bring a hundred libraries along. Without them video files other
+# than animated GIFs are refused by name.
+if(RSERVE_FFMPEG)
+  pkg_check_modules(FFMPEG REQUIRED IMPORTED_TARGET libavformat>=58 libavcodec>=58 libavutil>=56
+                    libswscale>=5)     # libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
+endif()
 
 if(RSERVE_TESTS)
   find_package(Catch2 REQUIRED)                    # catch2: version 2 or 3

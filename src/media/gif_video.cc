@@ -21,7 +21,7 @@ absl::Status CheckFrame(const GifFrame& frame, int64_t number, int64_t width, in
 
 }  // namespace
 
-absl::StatusOr<GifVideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes,
+absl::StatusOr<VideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes,
                                           const ImageLimits& limits) {
   if (!LooksLikeGif(bytes)) {
     return absl::InvalidArgumentError(absl::StrCat("no GIF file (", bytes.size(), " bytes)"));
@@ -30,7 +30,7 @@ absl::StatusOr<GifVideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes,
   if (!header.ok()) return header.status();
   absl::StatusOr<GifFrameReader> reader = GifFrameReader::Open(bytes);
   if (!reader.ok()) return reader.status();
-  GifVideoInfo info;
+  VideoInfo info;
   info.width = static_cast<int32_t>(header->width);
   info.height = static_cast<int32_t>(header->height);
   const int64_t pixels = header->width * header->height;
@@ -58,7 +58,7 @@ absl::StatusOr<GifVideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes,
   return info;
 }
 
-GifPlayer::GifPlayer(absl::Span<const uint8_t> bytes, const GifVideoInfo& info)
+GifPlayer::GifPlayer(absl::Span<const uint8_t> bytes, const VideoInfo& info)
     : bytes_(bytes), width_(info.width), height_(info.height) {}
 
 template <typename Row>

@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "src/media/gif_frames.h"
 #include "src/media/image.h"
+#include "src/media/video.h"
 
 namespace rserve::media {
 
@@ -25,32 +26,20 @@ inline constexpr int64_t kMaxGifFrames = 65536;
 // Frames * width * height, over ImageLimits::max_pixels: what decoding all of a file may touch.
 inline constexpr int64_t kMaxGifPixelsFactor = 16;
 
-struct GifVideoInfo {
-  int32_t width = 0;  // of the screen, as ReadImageHeader
-  int32_t height = 0;
-  // When each frame is shown, in seconds, the first at 0, and when the last one ends. A delay below
-  // two hundredths of a second is shown for ten, as browsers do.
-  std::vector<double> begin_s;
-  double duration_s = 0;
-
-  int64_t frames() const { return static_cast<int64_t>(begin_s.size()); }
-};
-
 // Walks the file's blocks; decodes nothing. INVALID_ARGUMENT for what is no GIF or damaged before
 // its first frame's pixels, RESOURCE_EXHAUSTED over a limit.
-absl::StatusOr<GifVideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes,
-                                          const ImageLimits& limits);
+// Times are the frames' delays; one below two hundredths of a second counts as ten, as browsers
+// show it.
+absl::StatusOr<VideoInfo> ReadGifVideo(absl::Span<const uint8_t> bytes, const ImageLimits& limits);
 
-// Shows frames, best in ascending order: frame n is drawn on frame n - 1, and an earlier one begins
-// again at the first. Holds 4 to 8 bytes a pixel of the screen. One thread at a time. The bytes
-// outlive it.
-class GifPlayer {
+// Frame n is drawn on frame n - 1, and an earlier one begins again at the first. Holds 4 to 8 bytes
+// a pixel of the screen.
+class GifPlayer final : public FramePlayer {
  public:
   // `info` is ReadGifVideo's of the same bytes.
-  GifPlayer(absl::Span<const uint8_t> bytes, const GifVideoInfo& info);
+  GifPlayer(absl::Span<const uint8_t> bytes, const VideoInfo& info);
 
-  // INVALID_ARGUMENT when the file is damaged at the frame or before it, or has no such frame.
-  absl::StatusOr<RgbImage> Show(int64_t number);
+  absl::StatusOr<RgbImage> Show(int64_t number) override;
 
  private:
   struct Pixel {

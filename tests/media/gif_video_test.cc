@@ -16,7 +16,7 @@ namespace {
 TEST_CASE("the frames of an animation are Pillow's, forwards and backwards", "[media]") {
   std::string file;
   ByteVector bytes;
-  GifVideoInfo info;
+  VideoInfo info;
   std::vector<std::vector<std::string>> rows = ReadTable("animations.txt");
   REQUIRE(rows.size() == 42);
   int64_t hundredths = 0;

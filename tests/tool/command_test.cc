@@ -55,6 +55,8 @@ TEST_CASE("a wrong command line gives 2 and one line that names what is wrong") 
       {"run", "m", "--prompt", "x", "--token-budget", "0"},
       {"run", "m", "--prompt", "x", "--stage-layers", "1,x"},
       {"run", "m", "--prompt", "x", "--chat", "c.json"},
+      {"run", "m", "--prompt", "x", "--frames", "a.png,b.png"},
+      {"run", "m", "--prompt", "x", "--fps", "2"},
       {"run", "m", "--prompt", "x", "--number-pictures", "maybe"},
       {"eval", "m", "--schemes", "rserve,none"},
       {"eval", "m", "--encode-batch", "0"},

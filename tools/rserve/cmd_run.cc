@@ -55,8 +55,11 @@ void Declare(OptionTable* table, RunFlags* flags) {
   AddPromptFlags(table, &flags->prompt);
   table->Strings(
       "video", "FILE", &flags->prompt.videos,
-      "an animated GIF as a video, of which two frames a second are taken; several stand "
-      "in their order behind the pictures");
+      "a video file (an animated GIF, or what FFmpeg's libraries read where the build has them), "
+      "of which two frames a second are taken; several stand in their order behind the pictures");
+  table->List("frames", "FILE,FILE,..", &flags->prompt.frames,
+              "picture files that are the frames of a video, behind all other pictures");
+  table->Real("fps", "N", 0, 1e4, &flags->prompt.fps, "of --frames: how many are a second");
   table->Section("Answer");
   table->Real("temperature", "T", 0, 100, &flags->temperature, "0: the most probable token");
   table->Real("top-p", "P", 1e-6, 1, &flags->top_p,
@@ -178,6 +181,7 @@ int RunCommand(Args args) {
   if (absl::Status status = CheckPromptFlags(flags.prompt); !status.ok()) return FailUsage(status);
   std::vector<std::string> inputs = flags.prompt.images;
   inputs.insert(inputs.end(), flags.prompt.videos.begin(), flags.prompt.videos.end());
+  inputs.insert(inputs.end(), flags.prompt.frames.begin(), flags.prompt.frames.end());
   if (!flags.prompt.chat.empty()) inputs.push_back(flags.prompt.chat);
   if (absl::Status status =
           CheckOutputs({flags.trace, flags.dump_logits, flags.dump_embeddings}, inputs);

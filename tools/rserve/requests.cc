@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "src/media/image.h"
 #include "src/model/spec/chat_json.h"
 #include "tools/rserve/files.h"
 
@@ -38,6 +39,30 @@ absl::StatusOr<LoadedChat> Render(absl::Span<const model::ChatMessage> messages,
     loaded.videos.push_back(static_cast<size_t>(image) >= first_video);
   }
   return loaded;
+}
+
+// Decodes the frames of one video.
+absl::StatusOr<SharedBytes> ReadFrames(absl::Span<const std::string> paths, FrameList* list) {
+  auto pixels = std::make_shared<std::vector<uint8_t>>();
+  for (const std::string& path : paths) {
+    absl::StatusOr<SharedBytes> bytes = ReadShared(path);
+    if (!bytes.ok()) return bytes.status();
+    absl::StatusOr<media::RgbImage> image = media::DecodeImage(**bytes, media::ImageLimits());
+    if (!image.ok()) {
+      return absl::Status(image.status().code(),
+                          absl::StrCat(path, ": ", image.status().message()));
+    }
+    if (list->count > 0 && (image->width != list->width || image->height != list->height)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": a frame of ", image->width, "x",
+                                                     image->height, " pixels in a video of ",
+                                                     list->width, "x", list->height));
+    }
+    list->width = image->width;
+    list->height = image->height;
+    ++list->count;
+    pixels->insert(pixels->end(), image->data.begin(), image->data.end());
+  }
+  return SharedBytes(std::move(pixels));
 }
 
 bool Numbered(const PromptFlags& flags, size_t pictures) {
@@ -79,7 +104,8 @@ absl::StatusOr<LoadedChat> LoadParsedChat(const std::string& path, const model::
 absl::StatusOr<LoadedChat> LoadQuestion(absl::Span<const std::string> picture_files,
                                         const std::string& question, bool number_pictures,
                                         const model::ModelFolder& spec,
-                                        absl::Span<const std::string> video_files) {
+                                        absl::Span<const std::string> video_files,
+                                        absl::Span<const std::string> frame_files, double fps) {
   std::vector<model::ChatMessage> messages(1);
   model::ChatMessage& message = messages.front();
   message.role = "user";
@@ -95,8 +121,24 @@ absl::StatusOr<LoadedChat> LoadQuestion(absl::Span<const std::string> picture_fi
       names.push_back(path);
     }
   }
+  FrameList frames;
+  frames.fps = fps;
+  if (!frame_files.empty()) {
+    absl::StatusOr<SharedBytes> pixels = ReadFrames(frame_files, &frames);
+    if (!pixels.ok()) return pixels.status();
+    message.content.emplace_back(model::ChatImage{static_cast<int32_t>(files.size()), true});
+    files.push_back(*std::move(pixels));
+    names.push_back("the frames");
+  }
   message.content.emplace_back(model::ChatText{question});
-  return Render(messages, files, names, number_pictures, spec, picture_files.size());
+  absl::StatusOr<LoadedChat> loaded =
+      Render(messages, files, names, number_pictures, spec, picture_files.size());
+  if (!loaded.ok()) return loaded.status();
+  loaded->frames.resize(loaded->files.size());
+  for (size_t i = 0; i < loaded->files.size(); ++i) {
+    if (frames.count > 0 && loaded->files[i] == files.back()) loaded->frames[i] = frames;
+  }
+  return loaded;
 }
 
 ModelRequest ToRequest(const LoadedChat& loaded) {
@@ -111,7 +153,17 @@ ModelRequest ToRequest(const LoadedChat& loaded) {
       request.parts.push_back(TemplateText{written->text});
     } else {
       const std::vector<uint8_t>& file = *loaded.files[picture];
-      if (loaded.videos[picture++]) {
+      if (picture < loaded.frames.size() && loaded.frames[picture].count > 0) {
+        const FrameList& list = loaded.frames[picture++];
+        VideoFrames video;
+        video.pixels = file;
+        video.width = list.width;
+        video.height = list.height;
+        video.frames = list.count;
+        video.fps = list.fps;
+        video.borrow = true;
+        request.parts.push_back(video);
+      } else if (loaded.videos[picture++]) {
         VideoFile video;
         video.bytes = file;
         video.borrow = true;
@@ -160,10 +212,14 @@ absl::Status CheckPromptFlags(const PromptFlags& flags) {
   if (!flags.given()) {
     return absl::InvalidArgumentError("nothing is asked: give --prompt (with --image) or --chat");
   }
-  if (!flags.chat.empty() &&
-      (!flags.images.empty() || !flags.videos.empty() || !flags.prompt.empty())) {
+  if (!flags.chat.empty() && (!flags.images.empty() || !flags.videos.empty() ||
+                              !flags.frames.empty() || !flags.prompt.empty())) {
     return absl::InvalidArgumentError(
-        "--chat holds the whole request: no --image, --video or --prompt");
+        "--chat holds the whole request: no --image, --video, --frames or --prompt");
+  }
+  if (flags.frames.empty() != (flags.fps == 0)) {
+    return absl::InvalidArgumentError(
+        "--frames needs --fps, the rate of these frames, and the other way round");
   }
   return absl::OkStatus();
 }
@@ -171,7 +227,7 @@ absl::Status CheckPromptFlags(const PromptFlags& flags) {
 absl::StatusOr<LoadedChat> LoadPrompt(const PromptFlags& flags, const model::ModelFolder& spec) {
   if (flags.chat.empty()) {
     return LoadQuestion(flags.images, flags.prompt, Numbered(flags, flags.images.size()), spec,
-                        flags.videos);
+                        flags.videos, flags.frames, flags.fps);
   }
   const absl::StatusOr<model::ParsedChat> chat = ReadChat(flags.chat);
   if (!chat.ok()) return chat.status();

@@ -16,7 +16,7 @@ absl::StatusOr<SampledVideo> SampleVideo(const VideoFile& file, int32_t temporal
                                                    " and num_frames ", file.num_frames,
                                                    ": want at most one of the two, not negative"));
   }
-  absl::StatusOr<media::GifVideoInfo> info = media::ReadGifVideo(file.bytes, {max_image_pixels});
+  absl::StatusOr<media::VideoInfo> info = media::ReadVideo(file.bytes, {max_image_pixels});
   if (!info.ok()) return info.status();
   model::FrameSampling sampling;
   if (file.fps > 0) sampling.fps = file.fps;
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<media::RgbImage>> VideoPlayer::Show(absl::Span<const 
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<media::RgbImage> images;
   for (const int64_t frame : frames) {
-    absl::StatusOr<media::RgbImage> image = player_.Show(frame);
+    absl::StatusOr<media::RgbImage> image = player_->Show(frame);
     if (!image.ok()) {
       return absl::Status(image.status().code(),
                           absl::StrCat("frame ", frame, ": ", image.status().message()));

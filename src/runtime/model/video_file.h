@@ -12,19 +12,19 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rserve/cc/model_engine.h"
-#include "src/media/gif_video.h"
+#include "src/media/video.h"
 #include "src/model/spec/model_config.h"
 #include "src/model/spec/prompt_plan.h"
 
 namespace rserve::runtime {
 
 struct SampledVideo {
-  media::GifVideoInfo info;
+  media::VideoInfo info;
   std::vector<int64_t> frames;  // their numbers, ascending
 };
 
-// Reads the file's blocks, never its pixels. INVALID_ARGUMENT for a damaged file or a faulty rate,
-// RESOURCE_EXHAUSTED over max_image_pixels (of a frame) or what gif_video.h bounds by it.
+// Reads the file's structure, never its pixels. INVALID_ARGUMENT for a damaged file or a faulty
+// rate, otherwise as media::ReadVideo.
 absl::StatusOr<SampledVideo> SampleVideo(const VideoFile& file, int32_t temporal_patch_size,
                                          int64_t max_image_pixels);
 
@@ -35,15 +35,15 @@ absl::StatusOr<model::VideoPart> PartOf(const SampledVideo& video, int32_t tempo
 // A file that the units of one video show their frames from, in turn.
 class VideoPlayer {
  public:
-  VideoPlayer(absl::Span<const uint8_t> bytes, const media::GifVideoInfo& info)
-      : player_(bytes, info) {}
+  VideoPlayer(absl::Span<const uint8_t> bytes, const media::VideoInfo& info)
+      : player_(media::MakeFramePlayer(bytes, info)) {}
 
   absl::StatusOr<std::vector<media::RgbImage>> Show(absl::Span<const int64_t> frames)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   std::mutex mutex_;
-  media::GifPlayer player_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<media::FramePlayer> player_ ABSL_PT_GUARDED_BY(mutex_);
 };
 
 }  // namespace rserve::runtime
