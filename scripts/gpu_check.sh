@@ -83,7 +83,7 @@ schemes() {
   [ "$gpus" -ge 2 ] || return 0
   for way in peer nccl host; do
     step "handover_$way" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
-      --stage-handover "$way" --stages 2 --devices 0,1,0 --schemes rserve,epd \
+      --stage-handover "$way" --topology PP2+E1 --devices 0,1,0 --schemes rserve,epd \
       --json "$out/handover_$way.json" "$@"
   done
 }
