@@ -213,8 +213,10 @@ int64_t Orchestrator::Impl::ChunkFor(RequestId id, int64_t limit) {
   Request& r = *Find(id);
   if (!r.has_kv && !r.plan.kv_block_keys.empty()) ReuseBeforeEntry(r);
   if (EncodesAtItsTurn() && r.units_to_encode > 0) return ChunkAfterEncode(r, limit);
-  // A part of a later prompt would only delay the one that is first (WaitsForEncode).
-  if (alone_ && r.units_to_encode > 0 && !entry_scratch_.empty()) {
+  // A part of a later prompt would only delay the one that is first (WaitsForEncode), so B ends
+  // before it.
+  if (alone_ && config_.policy.square_root_budget && r.units_to_encode > 0 &&
+      !entry_scratch_.empty()) {
     return TokenScheduler::kCloseBatch;
   }
   const int64_t tokens = tracker_.LargestChunk(id, limit);

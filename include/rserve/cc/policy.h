@@ -73,16 +73,16 @@ struct Policy {
   TimeNs slo_ns = 0;                           // kFeasibleFirst: at least 1
   TimeNs hopeless_guard_ns = 300'000'000'000;  // at least order_guard_ns
 
-  // What follows adapts to rates learned from completions alone; until both parts of a rate are
-  // known the fixed values above hold.
+  // What follows adapts to rates learned from completions alone. Until both parts of a rate are
+  // known C is the fixed value above and B the geometric mean of its two limits.
   //
   // A micro-batch of c tokens costs o + a c on each of S stages, so K tokens take about
   // (K / c + S - 1) (o + a c): least at c = sqrt(K o / ((S - 1) a)). K is what waits, but at
   // least what a queue with one server would hold at the measured load r: a mean prompt / (1 - r);
   // and 1 + r times that, since the cost of small micro-batches also delays those who come later.
   // Where S is 1, half a micro-batch stands for the other stages: it is what one due sooner waits.
-  // Never below min_token_budget nor above token_budget, unless an atomic span needs more. It moves
-  // by a 32nd of the way a micro-batch.
+  // Never below min_token_budget nor above token_budget, unless an atomic span needs more. With
+  // several stages it moves by a 128th of the way a micro-batch; see ChooseTokenBudget for one.
   bool square_root_budget = false;
   int64_t min_token_budget = 256;
   // An encode batch of C tokens costs o + e C; M tokens take M o / C more than they must, and the
