@@ -195,6 +195,7 @@ class ShadowModel : public ActionSink {
   bool Owns(const ShadowRequest& request, int32_t block) const;
 
   bool MayTake(const ShadowRequest& request) const;
+  bool OneWorkerForAll() const;
   bool MayBeginBeforeSpan(const ShadowRequest& request, int64_t left) const;
   // Sharing::kOneRequest: the one that has the pipeline; not certain: that may still have it.
   const ShadowRequest* Exclusive(bool certain) const;

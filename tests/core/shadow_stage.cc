@@ -85,6 +85,13 @@ bool ShadowModel::MayTake(const ShadowRequest& request) const {
                                     request.frontier) > 0;
 }
 
+bool ShadowModel::OneWorkerForAll() const {
+  const Policy& policy = config_.policy;
+  return config_.workers.size() == 1 && config_.workers[0].encoder &&
+         policy.adaptive_encode_batch && policy.gate == Gate::kStreaming &&
+         policy.trigger == EncodeTrigger::kOnArrival;
+}
+
 // Whether reused blocks may end before an atomic span of more than `left` tokens.
 bool ShadowModel::MayBeginBeforeSpan(const ShadowRequest& request, int64_t left) const {
   const auto blocks = static_cast<int64_t>(request.shape.plan().kv_block_keys.size());
@@ -167,6 +174,9 @@ void ShadowModel::CheckOrder(const StageAction& action) {
       }
       next += 1;
     } else if (MayTake(*request)) {
+      // One worker for everything keeps room free rather than begin what the first waits for.
+      may_be_closed |=
+          OneWorkerForAll() && next > 0 && request->units_encoded < request->shape.num_units();
       if (!entered) {
         // Whether it could enter is its room's matter; those behind it must not enter either.
         if (no_entry_for == nullptr) no_entry_for = request.get();

@@ -24,7 +24,8 @@
 //      without one only if nothing is eligible: gate, sharing, order, room to enter (KV blocks and
 //      places for the units to come), the limit of micro-batches in flight, or an encode that
 //      stage's worker must do first (EncodeTrigger; and where C follows the load and one worker is
-//      all there is, the pictures of the request that is next, while they are being prepared).
+//      all there is, the pictures of the request that is next, while they are being prepared). Such
+//      a worker does not fill a micro-batch with a request whose pictures are not all encoded.
 //   3. A unit is encoded once an attempt, unless its encode failed; never after its request ended;
 //      not at all if the KV that its request reuses covers all that reads it.
 //   4. Referenced embedding bytes, pixel bytes, units in flight and KV blocks never exceed their
