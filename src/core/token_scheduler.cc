@@ -126,6 +126,7 @@ bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>*
     }
     if (tokens == kPassRequest) continue;
     if (tokens == kNoBatch) {
+      for (Request* taken : taken_) SetEntered(*taken);  // with or without tokens, they are in
       batch->clear();
       return false;
     }
@@ -152,12 +153,18 @@ bool TokenScheduler::Next(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>*
     r.remaining -= tokens;
     r.schedulable -= tokens;
     r.in_flight += 1;
-    inside_ += r.entered ? 0 : 1;
-    r.entered = true;
+    SetEntered(r);
     Reindex(r);
     if (one) exclusive_ = r.id;
   }
   return !batch->empty();
+}
+
+void TokenScheduler::SetEntered(Request& r) {
+  if (r.entered) return;
+  r.entered = true;
+  ++inside_;
+  Reindex(r);
 }
 
 void TokenScheduler::Take(Request& r, int64_t tokens, std::vector<BatchEntry>* batch) {

@@ -172,6 +172,25 @@ TEST_CASE("the answers of a request that gives no tokens") {
   }
 }
 
+TEST_CASE("who has entered a batch that was given up is inside, also when nobody else may enter") {
+  Queue queue(10);
+  for (const RequestId id : {1, 2, 3}) queue.Add(id, 2, 2);
+  Batch batch;
+  CHECK_FALSE(queue.scheduler.Next(
+      [](RequestId id, int64_t limit) {
+        if (id == 1) return TokenScheduler::kPassRequest;
+        return id == 3 ? TokenScheduler::kNoBatch : limit;
+      },
+      [](RequestId) { return true; }, &batch));
+  CHECK(batch.empty());
+  CHECK(queue.scheduler.HasEntered(2));
+  CHECK_FALSE(queue.scheduler.HasEntered(1));
+  CHECK(queue.scheduler.Next(
+      [](RequestId id, int64_t limit) { return id == 1 ? TokenScheduler::kNoEntry : limit; },
+      [](RequestId) { return false; }, &batch));
+  CHECK(batch == Batch{{2, 0, 2}});
+}
+
 TEST_CASE("a chunk may be smaller than asked for; the batch goes on with the next request") {
   Queue queue(10);
   queue.Add(1, 8, 8);

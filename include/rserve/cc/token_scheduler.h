@@ -75,7 +75,8 @@ class TokenScheduler {
   static constexpr int64_t kCloseBatch = 0;
   // It has none after all; it is passed over as if it had no schedulable tokens.
   static constexpr int64_t kPassRequest = -1;
-  // Something must be done first: no batch is formed now and nothing is taken.
+  // Something must be done first: no batch is formed now and nothing is taken. Requests that `enter`
+  // has let in before are in all the same.
   static constexpr int64_t kNoBatch = -2;
   // It has not entered and may not now: as if `enter` had refused it.
   static constexpr int64_t kNoEntry = -3;
@@ -120,6 +121,7 @@ class TokenScheduler {
 
   bool MayBeTaken(const Request& request) const;
   void Reindex(Request& request);
+  void SetEntered(Request& request);
   void Take(Request& request, int64_t tokens, std::vector<BatchEntry>* batch);
   void TryOldest(ChunkFn chunk, EnterFn enter, std::vector<BatchEntry>* batch);
 
