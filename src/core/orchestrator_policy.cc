@@ -101,7 +101,7 @@ void Orchestrator::Impl::ChooseTokenBudget() {
   }
   // Micro-batches of unlike sizes leave stages idle between them, so it moves slowly where there
   // are several.
-  const int64_t slowness = num_stages_ > 1 ? 128 : 1;
+  const int64_t slowness = num_stages_ > 1 ? 32 : 1;
   budget_ = budget_ == 0 ? budget : budget_ + (budget - budget_) / slowness;
   tokens_.set_budget_tokens(std::clamp(
       budget_, std::min(policy.min_token_budget, policy.token_budget), policy.token_budget));
