@@ -47,7 +47,7 @@ struct EncoderScheduler::Gathered {
 };
 
 EncoderScheduler::EncoderScheduler(const EncoderSchedulerOptions& options)
-    : options_(options), batch_tokens_(options.batch_tokens) {}
+    : options_(options), batch_tokens_(options.batch_tokens), flush_ns_(options.flush_ns) {}
 EncoderScheduler::~EncoderScheduler() = default;
 
 void EncoderScheduler::Reindex(RequestId id, Request& r) {
@@ -195,8 +195,7 @@ bool EncoderScheduler::NextBatch(TimeNs now_ns, RequestId preferred, PlaceFn pla
     Gather(*requests_.find(id)->second, id, place, &g, batch);
     if (g.stop == Stop::kEnd && options_.across_requests) continue;
     if (g.stop != Stop::kComing) break;
-    const TimeNs flush_ns =
-        g.since_ns > kNever - options_.flush_ns ? kNever : g.since_ns + options_.flush_ns;
+    const TimeNs flush_ns = g.since_ns > kNever - flush_ns_ ? kNever : g.since_ns + flush_ns_;
     if (now_ns >= flush_ns) break;
     // It waits for its next unit; meanwhile a later request's batch may be complete.
     next_flush_ns_ = std::min(next_flush_ns_, flush_ns);

@@ -119,8 +119,6 @@ EncoderSchedulerOptions EncoderOptions(const OrchestratorConfig& config) {
   options.across_requests = config.policy.encode_across_requests;
   options.prepare = config.prepare_lanes > 0;
   options.flush_ns = config.policy.encode_flush_ns;
-  // Nothing else could run while a batch waits for the next picture to be prepared.
-  if (IsAlone(config) && options.flush_ns == kNever) options.flush_ns = 0;
   return options;
 }
 

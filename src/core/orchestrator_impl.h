@@ -136,6 +136,7 @@ class Orchestrator::Impl {
   void ExpireHopes();
   void ChooseTokenBudget();
   void ChooseEncodeBatch();
+  void ChooseEncodeBatchAlone(const Request& front);
   void Learn(const Flight& flight);
 
   // Starting work.

@@ -107,18 +107,32 @@ void Orchestrator::Impl::ChooseTokenBudget() {
       budget_, std::min(policy.min_token_budget, policy.token_budget), policy.token_budget));
 }
 
-void Orchestrator::Impl::ChooseEncodeBatch() {
+// One worker takes request after request: nothing runs beside a part of one's pictures, so they go
+// together. Only a request that is due sooner waits for a batch, half of it on average, so large
+// ones are cut as B cuts a prompt there.
+void Orchestrator::Impl::ChooseEncodeBatchAlone(const Request& front) {
   const LinearFit& encode = rates_.encode();
-  const LinearFit& stage = rates_.slowest_stage();
+  const int64_t square =
+      Ratio(Ratio(2 * front.encode_tokens, encode.fixed_ns(), 1), 1024, encode.per_token_q10());
+  const int64_t least = std::max(IntegerSqrt(square), config_.policy.encode_batch_tokens);
+  encoder_.set_batch_tokens(std::clamp<int64_t>(front.encode_tokens, 1, least));
+  // A picture that is being prepared is waited for as long as a batch of its own would cost: what
+  // is fixed, of a batch that says nothing of it an eighth; the first of all waits like
+  // `colocated`.
+  if (config_.policy.encode_flush_ns != kNever) return;
+  const TimeNs fixed_ns = encode.known() ? encode.fixed_ns() : encode.mean_ns() / 8;
+  encoder_.set_flush_ns(encode.mean_ns() > 0 ? fixed_ns : kNever);
+}
+
+void Orchestrator::Impl::ChooseEncodeBatch() {
   if (!config_.policy.adaptive_encode_batch) return;
-  if (!encode.known() || stage.per_token_q10() <= 0) {
-    const RequestId front = alone_ ? WaitsForEncode() : 0;
-    if (front == 0) return;
-    // One worker takes request after request, so pictures of a later one would only delay it.
-    encoder_.set_batch_tokens(
-        std::clamp<int64_t>(Find(front)->encode_tokens, 1, config_.policy.encode_batch_tokens));
+  if (alone_) {
+    if (const RequestId front = encoder_.Front(); front != 0) ChooseEncodeBatchAlone(*Find(front));
     return;
   }
+  const LinearFit& encode = rates_.encode();
+  const LinearFit& stage = rates_.slowest_stage();
+  if (!encode.known() || stage.per_token_q10() <= 0) return;
   const bool encoder_slower = encode.PerTokens(encode_backlog_) > stage.PerTokens(prefill_backlog_);
   const int64_t requests = std::max<int64_t>(stats_.open_requests, 1);
   const int64_t waiting = encoder_slower ? encode_backlog_ : encode_backlog_ / requests;

@@ -23,6 +23,7 @@ class LinearFit {
   void Add(int64_t tokens, TimeNs ns);
   bool known() const { return known_; }
   TimeNs fixed_ns() const { return fixed_ns_; }
+  TimeNs mean_ns() const { return n_ > 0 ? static_cast<TimeNs>(y_ / n_) : 0; }  // 0: no sample
   // In 1/1024 ns, so that a fast device is not rounded away.
   int64_t per_token_q10() const { return per_token_q10_; }
   TimeNs At(int64_t tokens) const;

@@ -100,7 +100,9 @@ class Parser {
 
   void Finish() {
     out.config.policy = SchemePolicy(scheme_);
-    out.config.workers = SchemePlacement(scheme_, stages_, std::max(encoders_, 1));
+    const bool may_share = scheme_ == rserve::Scheme::kAdaptive;
+    out.config.workers =
+        SchemePlacement(scheme_, stages_, may_share ? encoders_ : std::max(encoders_, 1));
     if (encoders_ == 0) {
       std::erase_if(out.config.workers, [](const WorkerSpec& worker) { return worker.stage < 0; });
     }

@@ -4,7 +4,7 @@
 //   title Figure 9, Case 0           one line, kept in the log
 //   scheme rserve                    policy and placement: any name of ParseScheme
 //   stages 2                         default 1
-//   encoders 1                       default 1; 0: stages only
+//   encoders 1                       default 1; 0: stages only (adaptive: stage 0 encodes)
 //   set B 8                          an option, see SetOption in golden_scenario.cc
 //   cost encode 4 1                  ticks an action: base, and for each token
 //   cost stage 2 0

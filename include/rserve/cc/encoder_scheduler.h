@@ -69,6 +69,10 @@ class EncoderScheduler {
   void SetDue(RequestId request, TimeNs due_ns);
   // C from now on, at least 1.
   void set_batch_tokens(int64_t tokens) { batch_tokens_ = tokens; }
+  // flush_ns from now on, at least 0.
+  void set_flush_ns(TimeNs flush_ns) { flush_ns_ = flush_ns; }
+  // The first request in order with a unit that NextBatch may take, or 0.
+  RequestId Front() const { return encodable_.empty() ? 0 : std::get<2>(*encodable_.begin()); }
   // Forgets a request and what is left of it.
   void Remove(RequestId request);
   bool Contains(RequestId request) const;
@@ -102,6 +106,7 @@ class EncoderScheduler {
 
   const EncoderSchedulerOptions options_;
   int64_t batch_tokens_ = 0;
+  TimeNs flush_ns_ = kNever;
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<OrderedRequest> waiting_;    // with a unit that is not placed
   std::set<OrderedRequest> encodable_;  // with a unit that NextBatch may take first

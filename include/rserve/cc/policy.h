@@ -88,7 +88,9 @@ struct Policy {
   // An encode batch of C tokens costs o + e C; M tokens take M o / C more than they must, and the
   // prefill (a a token) of the last batch comes after: least at C = sqrt(M o / a). M is what waits
   // for the encoder while it is the slower part, else only what the first request has. C starts at
-  // encode_batch_tokens.
+  // encode_batch_tokens. One worker alone overlaps nothing: there C is all that the first request
+  // has, up to encode_batch_tokens or sqrt(2 M o / e), and a picture that is being prepared is
+  // waited for, up to o (of batches of one size an eighth, before any without end).
   bool adaptive_encode_batch = false;
 };
 
