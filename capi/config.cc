@@ -14,9 +14,10 @@ namespace {
 // Later versions append fields.
 constexpr size_t kFirstConfigSize = offsetof(rserve_engine_config, embedding_cache_bytes);
 constexpr size_t kMaxListEntries = 65536;
-constexpr uint32_t kKnownFlags = RSERVE_ENGINE_F_VANILLA_PP |
-                                 RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS |
-                                 RSERVE_ENGINE_F_NO_PINNING | RSERVE_ENGINE_F_KV_REUSE;
+constexpr uint32_t kKnownFlags =
+    RSERVE_ENGINE_F_VANILLA_PP | RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS |
+    RSERVE_ENGINE_F_NO_PINNING | RSERVE_ENGINE_F_KV_REUSE | RSERVE_ENGINE_F_NOT_DETERMINISTIC |
+    RSERVE_ENGINE_F_CUDNN_ATTENTION | RSERVE_ENGINE_F_HOST_EMBEDDINGS;
 
 static_assert(RSERVE_SCHEME_RSERVE == static_cast<int>(Scheme::kRserve));
 static_assert(RSERVE_SCHEME_RSERVE_INTRA == static_cast<int>(Scheme::kRserveIntra));
@@ -116,6 +117,9 @@ absl::Status ReadBackend(const rserve_engine_config& c, ModelEngineOptions* opti
   }
   options->stage_handover = static_cast<StageHandover>(c.stage_handover);
   options->graph_rows = c.graph_rows;
+  options->deterministic = (c.flags & RSERVE_ENGINE_F_NOT_DETERMINISTIC) == 0;
+  options->cudnn_attention = (c.flags & RSERVE_ENGINE_F_CUDNN_ATTENTION) != 0;
+  options->device_embeddings = (c.flags & RSERVE_ENGINE_F_HOST_EMBEDDINGS) == 0;
   if (c.tensor_parallel != 0) options->tensor_parallel = c.tensor_parallel;
   absl::Status status =
       CheckList("cuda_library", c.cuda_library, c.cuda_library_length, kMaxListEntries);

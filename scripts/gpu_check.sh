@@ -69,7 +69,8 @@ step() {
 }
 
 # schemes GPUS LIBRARY_OPTION SHAPE... -- LOAD...: on a made-up model, colocated, epd and rserve on one
-# GPU with each way of sharing it; where there are more, two stages on two of them with each hand-over.
+# GPU with each way of sharing it, and rserve with embeddings through the host; where there are more,
+# two stages on two of them with each hand-over.
 schemes() {
   local gpus=$1 library=$2 shape=() way
   shift 2
@@ -80,6 +81,8 @@ schemes() {
     step "schemes_$way" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
       --device-sharing "$way" --schemes rserve,epd,colocated --json "$out/schemes_$way.json" "$@"
   done
+  step embeddings_host 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
+    --no-device-embeddings --schemes rserve --json "$out/embeddings_host.json" "$@"
   [ "$gpus" -ge 2 ] || return 0
   for way in peer nccl host; do
     step "handover_$way" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \

@@ -166,6 +166,10 @@ type Config struct {
 	StageHandover  StageHandover
 	GraphRows      int32 // work on at most so many rows is recorded as CUDA graphs; 0: 1024; -1: none
 
+	NotDeterministic bool // a row's bits may depend on its batch; a little faster
+	CuDNNAttention   bool // the vision tower's, with NotDeterministic
+	HostEmbeddings   bool // pictures' embeddings go through host memory
+
 	Order               Order
 	OrderStretch        int32         // how many times its own work a request may be passed
 	OrderGuard          time.Duration // but by none that came so long after it
@@ -285,6 +289,9 @@ func (c *Config) create() (*C.rserve_engine, error) {
 		{c.EncodeAcrossRequests, C.RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS},
 		{c.NoPinning, C.RSERVE_ENGINE_F_NO_PINNING},
 		{c.KVReuse, C.RSERVE_ENGINE_F_KV_REUSE},
+		{c.NotDeterministic, C.RSERVE_ENGINE_F_NOT_DETERMINISTIC},
+		{c.CuDNNAttention, C.RSERVE_ENGINE_F_CUDNN_ATTENTION},
+		{c.HostEmbeddings, C.RSERVE_ENGINE_F_HOST_EMBEDDINGS},
 	} {
 		if flag.set {
 			config.flags |= flag.bit

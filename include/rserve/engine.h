@@ -114,6 +114,13 @@ enum { RSERVE_CHOICE_DEFAULT = 0, RSERVE_CHOICE_YES = 1, RSERVE_CHOICE_NO = 2 };
  * reuse the KV blocks that these have left: pictures in them are neither decoded nor encoded. A
  * submit then hashes its pictures. Not for requests with RSERVE_REQUEST_F_KEEP_EMBEDDINGS. */
 #define RSERVE_ENGINE_F_KV_REUSE 0x8u
+/** CUDA: a row's bits may depend on its batch; a little faster. */
+#define RSERVE_ENGINE_F_NOT_DETERMINISTIC 0x10u
+/** CUDA, with NOT_DETERMINISTIC: the vision tower's attention by cuDNN where it covers the sizes. */
+#define RSERVE_ENGINE_F_CUDNN_ATTENTION 0x20u
+/** CUDA: pictures' embeddings go through host memory. By default each GPU of the first stage sets
+ * embedding_bytes / 2 aside for them. */
+#define RSERVE_ENGINE_F_HOST_EMBEDDINGS 0x40u
 
 /** The cores of one worker; no cores: its threads are not pinned. */
 typedef struct rserve_core_list {

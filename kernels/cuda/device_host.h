@@ -76,10 +76,12 @@ inline bool Any(bool value, Site site = Site::current()) {
 }
 
 inline void LoadMatrix4(uint32_t (&r)[4], const void* row, Site site = Site::current()) {
+  host::Current().runner->CheckShared16(row, site.line(), site.file_name());
   host::MatrixArg arg{row, r};
   host::Current().runner->Collective(host::LoadMatrices, &arg, site.line(), site.file_name());
 }
 inline void LoadMatrix4Transposed(uint32_t (&r)[4], const void* row, Site site = Site::current()) {
+  host::Current().runner->CheckShared16(row, site.line(), site.file_name());
   host::MatrixArg arg{row, r};
   host::Current().runner->Collective(host::LoadMatricesTransposed, &arg, site.line(),
                                      site.file_name());
@@ -90,8 +92,8 @@ inline void MmaBf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t
   host::Current().runner->Collective(host::Mma, &arg, site.line(), site.file_name());
 }
 
-inline void CopyAsync16(void* shared, const void* global, bool valid) {
-  host::Current().runner->CopyAsync(shared, global, valid);
+inline void CopyAsync16(void* shared, const void* global, bool valid, Site site = Site::current()) {
+  host::Current().runner->CopyAsync(shared, global, valid, site.line(), site.file_name());
 }
 inline void CopyAsyncCommit() { host::Current().runner->CopyCommit(); }
 template <int kPending>
@@ -102,8 +104,14 @@ void CopyAsyncWait(Site site = Site::current()) {
 struct alignas(16) Words4 {
   uint32_t w[4];
 };
-inline Words4 Load16(const void* p) { return *static_cast<const Words4*>(p); }
-inline void Store16(void* p, const Words4& v) { *static_cast<Words4*>(p) = v; }
+inline Words4 Load16(const void* p, Site site = Site::current()) {
+  host::Current().runner->CheckAligned(p, 16, site.line(), site.file_name());
+  return *static_cast<const Words4*>(p);
+}
+inline void Store16(void* p, const Words4& v, Site site = Site::current()) {
+  host::Current().runner->CheckAligned(p, 16, site.line(), site.file_name());
+  *static_cast<Words4*>(p) = v;
+}
 
 inline float BitsToFloat(uint32_t bits) { return std::bit_cast<float>(bits); }
 inline float ToFloat(Bf16 v) { return BitsToFloat(uint32_t{v.bits} << 16); }
@@ -115,7 +123,8 @@ inline Bf16 ToBf16(float v) {
 inline uint32_t Pack(float low, float high) {
   return uint32_t{ToBf16(low).bits} | uint32_t{ToBf16(high).bits} << 16;
 }
-inline void StorePair(Bf16* to, float low, float high) {
+inline void StorePair(Bf16* to, float low, float high, Site site = Site::current()) {
+  host::Current().runner->CheckAligned(to, 4, site.line(), site.file_name());
   to[0] = ToBf16(low);
   to[1] = ToBf16(high);
 }

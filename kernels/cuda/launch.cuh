@@ -15,11 +15,13 @@ struct LaunchShape {
   int64_t grid_x = 1;  // below 2^31
   int64_t grid_y = 1;  // below 65536
   int threads = 32;    // of a block; a multiple of 32
-  int shared_bytes = 0;
+  int shared_bytes = 0;  // up to kMaxShared
 };
 
 // The shared memory that a kernel gets without asking for more.
 inline constexpr int kSharedWithoutAsking = 48 * 1024;
+// What a block may have when it asks, on every device from sm_80 on.
+inline constexpr int kMaxShared = 99 * 1024;
 inline constexpr int64_t kMaxGridX = (int64_t{1} << 31) - 1;
 inline constexpr int64_t kMaxGridY = 65535;
 
@@ -28,6 +30,7 @@ template <auto kKernel, typename Params>
 Result Launch(const LaunchShape& shape, StreamRef stream, const Params& params) {
   if (shape.grid_x == 0 || shape.grid_y == 0) return {};
   if (shape.grid_x < 0 || shape.grid_x > kMaxGridX) return Unsupported("grid x beyond 2^31 - 1");
+  if (shape.shared_bytes > kMaxShared) return Unsupported("shared memory beyond 99 KiB");
   if (shape.grid_y < 0 || shape.grid_y > kMaxGridY) return Unsupported("grid y beyond 65535");
 #if defined(__CUDACC__)
   if (shape.shared_bytes > kSharedWithoutAsking) {

@@ -27,11 +27,16 @@ namespace rserve::backend {
 // Reports the end of work that was started. It must not throw, nor call the role that calls it.
 using Done = absl::AnyInvocable<void(absl::Status) &&>;
 
+class StoredRows;  // plan/row_store.h
+
 // One encode unit of a batch.
 struct EncodeUnit {
   model::Grid grid;
   const float* patches = nullptr;  // [grid.patches()][patch_dim], as PreprocessImage writes it
-  float* embeddings = nullptr;     // out: [grid.patches() / merge^2][hidden], f32
+  // out: [grid.patches() / merge^2][hidden], f32. Null with `stored`: not wanted on the host.
+  float* embeddings = nullptr;
+  // out: the same rows in the backend's own memory, where it has a store for them.
+  const StoredRows* stored = nullptr;
 };
 
 class EncoderBackend {
@@ -50,6 +55,9 @@ struct EmbeddingSlice {
   int64_t token_begin = 0;
   int64_t rows = 0;
   const float* data = nullptr;  // first row; [rows][hidden], f32
+  // Instead of `data`: rows [first_row, first_row + rows) of what an encoder has put there.
+  const StoredRows* stored = nullptr;
+  int64_t first_row = 0;
 };
 
 // One request's part of a micro-batch: prompt tokens [begin, begin + count).

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "src/backend/plan/row_store.h"
 #include "src/model/weights/checkpoint.h"
 #include "tests/support/catch.h"
 #include "tests/support/numbers.h"
@@ -201,6 +202,13 @@ void Pipeline::Step(const std::vector<Sequence*>& sequences, const std::vector<i
       const int64_t end = std::min(first + rows, s.done + counts[i]);
       if (begin >= end) continue;
       slices[i].push_back({begin, end - begin, s.items[item].data() + (begin - first) * hidden});
+    }
+    for (size_t item = 0; item < s.stored.size(); ++item) {
+      const int64_t first = s.prompt->item_begin[item];
+      const int64_t begin = std::max(first, s.done);
+      const int64_t end = std::min(first + s.stored[item]->rows(), s.done + counts[i]);
+      if (begin >= end) continue;
+      slices[i].push_back({begin, end - begin, nullptr, s.stored[item], begin - first});
     }
     entry.embeddings = slices[i];
     entry.kv_blocks = s.blocks;

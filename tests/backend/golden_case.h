@@ -55,6 +55,8 @@ void PoisonEncoder(backend::EncoderBackend& encoder, const GoldenCase& golden);
 struct Sequence {
   const Prompt* prompt = nullptr;
   std::vector<std::vector<float>> items;  // embeddings
+  // Instead of `items`, those that the backend has; they live as long as the sequence.
+  std::vector<const backend::StoredRows*> stored;
   std::vector<int32_t> blocks;
   int64_t done = 0;
   std::vector<float> logits;  // NaN until the last chunk ran

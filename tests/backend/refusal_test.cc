@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/backend/plan/row_store.h"
 #include "src/model/weights/checkpoint.h"
 #include "tests/backend/golden_case.h"
 #include "tests/support/catch.h"
@@ -112,6 +113,10 @@ TEST_CASE("a stage refuses work that does not fit its model or its cache") {
     CheckRefused(f.Forward(), "embeddings[0]");
     slice = {3, 1, nullptr};
     CheckRefused(f.Forward(), "data is null");
+    backend::RowStore rows(4);
+    const backend::StoredRows stored = rows.Take(2);
+    slice = {3, 1, nullptr, &stored, 0};
+    CheckRefused(f.Forward(), "the stage has no store");
     slice = {3, 1, f.row.data()};
     CHECK(f.Forward().ok());
   }

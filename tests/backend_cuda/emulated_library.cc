@@ -53,10 +53,10 @@ absl::StatusOr<std::vector<std::unique_ptr<Collective>>> MakeEmulatedCollectives
 extern "C" __attribute__((visibility("default"))) const rserve::cuda::LibraryTable*
 rserve_cuda_library() {
   static constexpr rserve::cuda::LibraryTable kTable = {
-      rserve::cuda::kLibraryBuild,    &rserve::cuda::OpenEmulated,
-      &rserve::cuda::CudaModel::Load, &rserve::cuda::MakeCudaEncoder,
-      &rserve::cuda::MakeCudaStage,   &rserve::cuda::MakeEmulatedCollectives,
-      &rserve::cuda::MakeHostHandOver};
+      rserve::cuda::kLibraryBuild,     &rserve::cuda::OpenEmulated,
+      &rserve::cuda::CudaModel::Load,  &rserve::cuda::MakeCudaEncoder,
+      &rserve::cuda::MakeCudaStage,    &rserve::cuda::MakeEmulatedCollectives,
+      &rserve::cuda::MakeHostHandOver, &rserve::cuda::EmbeddingStore::Make};
   return &kTable;
 }
 

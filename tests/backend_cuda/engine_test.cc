@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -125,6 +126,68 @@ TEST_CASE("CUDA engine: pictures give what the CPU gives, the same bits for ever
   check(options, true);
 }
 
+// What an ended request had under way holds its memory until it is through.
+void WaitUntilIdle(const ModelEngine& engine) {
+  while (!engine.idle() || engine.stats().lingering_requests > 0) std::this_thread::yield();
+}
+
+TEST_CASE(
+    "CUDA engine: embeddings that stay on the GPUs give the bits of the way through the host") {
+  std::vector<std::unique_ptr<OwnedRequest>> requests;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    requests.push_back(MakeRequest(seed % 2 == 0 ? "tptxt" : "pxpt", seed));
+    requests.back()->request.keep_embeddings = false;
+  }
+  const auto logits = [&](const ModelEngineOptions& options, int times) {
+    const auto engine = MustCreate(options);
+    std::vector<std::vector<float>> all;
+    for (int time = 0; time < times; ++time) {
+      for (const Outcome& outcome : RunAll(*engine, requests, true)) {
+        INFO(outcome.terminal().status);
+        REQUIRE(outcome.terminal().type == EventType::kFinished);
+        all.push_back(outcome.detail->logits);
+      }
+    }
+    WaitUntilIdle(*engine);
+    const DeviceEmbeddingStats stats = engine->device_embedding_stats();
+    CHECK(stats.rows == 0);
+    CHECK((stats.peak_rows > 0) == options.device_embeddings);
+    CHECK((stats.capacity_rows > 0) == options.device_embeddings);
+    CHECK(stats.peak_rows <= stats.capacity_rows);
+    return all;
+  };
+  ModelEngineOptions options = CudaOptions(TinyModelFolder());
+  options.device_embeddings = false;
+  const std::vector<std::vector<float>> want = logits(options, 1);
+  const auto check = [&](const ModelEngineOptions& changed, int times = 1) {
+    const std::vector<std::vector<float>> got = logits(changed, times);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(SameBits(got[i], want[i % want.size()]));
+  };
+  options.device_embeddings = true;
+  check(options);
+  // An encoder elsewhere, and one on each side.
+  Spread({0, 1}, &options);
+  check(options);
+  options.encoders = 2;
+  options.stages = 2;
+  options.token_budget = 24;  // pictures are longer than a chunk
+  Spread({0, 1, 0, 2}, &options);
+  check(options, 2);  // recorded, then replayed
+  // Room for the largest picture only: the requests are larger than the budget.
+  const auto planned = MustCreate(options);
+  int64_t largest = 0;
+  for (const auto& request : requests) {
+    const auto preview = planned->PlanRequest(request->request);
+    REQUIRE(preview.ok());
+    for (const ItemDetail& item : preview->items) largest = std::max(largest, item.tokens);
+  }
+  options.embedding_bytes = largest * planned->info().hidden_size * int64_t{sizeof(float)};
+  check(options);
+  // A cache, of which most is evicted: hits come from the host, the others from the encoder.
+  options.embedding_cache_bytes = options.embedding_bytes;
+  check(options, 2);
+}
+
 TEST_CASE("CUDA engine: many prompts that share blocks of KV give the bits of prompts alone") {
   ModelEngineOptions options = CudaOptions(TinyModelFolder());
   std::vector<std::unique_ptr<OwnedRequest>> requests;
@@ -152,11 +215,6 @@ TEST_CASE("CUDA engine: many prompts that share blocks of KV give the bits of pr
   }
 }
 
-// What an ended request had under way holds its memory until it is through.
-void WaitUntilIdle(const ModelEngine& engine) {
-  while (!engine.idle() || engine.stats().lingering_requests > 0) std::this_thread::yield();
-}
-
 TEST_CASE("CUDA engine: many requests with cancels end once each and give everything back") {
   ModelEngineOptions options = CudaOptions(TinyModelFolder());
   options.stages = 2;
@@ -167,6 +225,7 @@ TEST_CASE("CUDA engine: many requests with cancels end once each and give everyt
   std::vector<RequestId> ids;
   for (uint64_t i = 0; i < kStressRequests; ++i) {
     requests.push_back(MakeRequest(i % 3 == 0 ? "t" : "tx", 50 + i));
+    requests.back()->request.keep_embeddings = i % 2 == 0;
     ids.push_back(MustSubmit(*engine, requests.back()->request));
     if (i % 5 == 4) CHECK(engine->Cancel(ids[i - 1]).ok());
   }
@@ -183,6 +242,8 @@ TEST_CASE("CUDA engine: many requests with cancels end once each and give everyt
   WaitUntilIdle(*engine);
   const OrchestratorStats stats = engine->stats();
   CHECK(stats.embedding_bytes == 0);
+  CHECK(engine->device_embedding_stats().rows == 0);
+  CHECK(engine->device_embedding_stats().peak_rows > 0);
   CHECK(stats.kv_blocks_used == 0);
   CHECK(stats.stale_tokens == 0);
 }
@@ -225,7 +286,44 @@ TEST_CASE("CUDA engine: a device that is lost ends every request once; the engin
     WaitUntilIdle(*engine);
     CHECK(engine->stats().kv_blocks_used == 0);
     CHECK(engine->stats().embedding_bytes == 0);
+    CHECK(engine->device_embedding_stats().rows == 0);
   }
+}
+
+TEST_CASE("CUDA engine: every rank of the first stage reads embeddings on its own device") {
+  std::vector<std::unique_ptr<OwnedRequest>> requests;
+  requests.push_back(MakeRequest("tpxt", 77));
+  requests[0]->request.keep_embeddings = false;
+  ModelEngineOptions options = CudaOptions(TinyModelFolder());
+  options.tensor_parallel = 2;
+  options.devices = {0, 1, 2};
+  options.token_budget = 24;
+  std::vector<float> want;
+  for (const bool on_devices : {false, true}) {
+    options.device_embeddings = on_devices;
+    const auto engine = MustCreate(options);
+    const std::vector<Outcome> outcomes = RunAll(*engine, requests, false);
+    REQUIRE(outcomes[0].terminal().type == EventType::kFinished);
+    if (want.empty()) want = outcomes[0].detail->logits;
+    CHECK(SameBits(outcomes[0].detail->logits, want));
+    CHECK((engine->device_embedding_stats().peak_rows > 0) == on_devices);
+  }
+}
+
+TEST_CASE("CUDA engine: cuDNN's attention and free algorithms are a choice") {
+  std::vector<std::unique_ptr<OwnedRequest>> requests;
+  requests.push_back(MakeRequest("tpxt", 78));
+  const std::vector<Outcome> cpu = RunAll(*MustCreate(TinyOptions()), requests, false);
+  ModelEngineOptions options = CudaOptions(TinyModelFolder());
+  options.cudnn_attention = true;
+  const auto refused = ModelEngine::Create(options);
+  CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(refused.status().message().find("deterministic") != std::string::npos);
+  options.deterministic = false;
+  const std::vector<Outcome> cuda = RunAll(*MustCreate(options), requests, false);
+  REQUIRE(cuda[0].terminal().type == EventType::kFinished);
+  CHECK(RelativeError(cuda[0].detail->embeddings, cpu[0].detail->embeddings) <= kBackendTolerance);
+  CHECK(RelativeError(cuda[0].detail->logits, cpu[0].detail->logits) <= kBackendTolerance);
 }
 
 TEST_CASE("CUDA engine: one lost device of TP2xPP2+E1 ends every request once") {
@@ -238,7 +336,10 @@ TEST_CASE("CUDA engine: one lost device of TP2xPP2+E1 ends every request once") 
     options.stage_handover = number % 2 == 0 ? StageHandover::kPeer : StageHandover::kNccl;
     const auto engine = MustCreate(options);
     std::vector<std::unique_ptr<OwnedRequest>> requests;
-    for (uint64_t i = 0; i < 6; ++i) requests.push_back(MakeRequest("txt", 30 + i));
+    for (uint64_t i = 0; i < 6; ++i) {
+      requests.push_back(MakeRequest("txt", 30 + i));
+      requests.back()->request.keep_embeddings = i % 2 == 0;
+    }
     LoseAfterOperations(number, 60);
     std::vector<RequestId> ids;
     for (const auto& request : requests) ids.push_back(MustSubmit(*engine, request->request));
@@ -255,6 +356,7 @@ TEST_CASE("CUDA engine: one lost device of TP2xPP2+E1 ends every request once") 
     WaitUntilIdle(*engine);
     CHECK(engine->stats().kv_blocks_used == 0);
     CHECK(engine->stats().embedding_bytes == 0);
+    CHECK(engine->device_embedding_stats().rows == 0);
   }
 }
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "src/backend/cuda/host/host_device.h"
+#include "src/backend/cuda/weights.h"
 #include "tests/backend/text_chunks.h"
 #include "tests/backend_cuda/cuda_case.h"
 #include "tests/backend_cuda/ends.h"
@@ -141,6 +144,67 @@ TEST_CASE("CUDA: all work in flight on a device that is lost ends once, with its
       CHECK(device.live_allocations() == 0);
     }
   }
+}
+
+TEST_CASE("CUDA: after a failed call on a device that goes on, nothing of a role runs without it") {
+  const GoldenCase golden = LoadCase("gqa2_tied");
+  for (const bool background : {false, true}) {
+    cuda::HostDeviceOptions options;
+    options.background = background;
+    cuda::HostDevice device(options);
+    int64_t done = 0;
+    {
+      const auto stages = StagesOf(LoadOnDevice(golden, &device), {}, kKv);
+      TextChunks chunks = Text(golden, 20, 10);
+      Ends ends;
+      stages[0]->Start(chunks.works[0], ends.Of(0));
+      stages[0]->Start(chunks.works[1], ends.Of(1));
+      device.FailCalls();
+      CHECK(stages[0]->Forward(chunks.works[0]).code() == absl::StatusCode::kUnavailable);
+      ends.WaitFor(2);
+      CHECK(ends.order() == std::vector<int>{0, 1});
+      // The stage goes while the device has its work, host functions and all, before it.
+    }
+    done = device.operations();
+    while (device.Step()) {
+    }
+    CHECK(device.operations() == done);
+    CHECK(device.live_allocations() == 0);
+  }
+}
+
+TEST_CASE("CUDA: what a GPU refuses of streams, events and recordings is an error on the host") {
+  cuda::HostDevice device({}), other({});
+  cuda::Timeline here, there;
+  REQUIRE(here.Init(&device, false).ok());
+  REQUIRE(there.Init(&other, false).ok());
+  const absl::StatusOr<cuda::EventRef> event = other.CreateEvent();
+  REQUIRE(event.ok());
+  // Calls that would break this thread's recording; another thread's are its own affair.
+  REQUIRE(device.Bind().ok());
+  REQUIRE(device.BeginRecording(here.stream()).ok());
+  CHECK(device.Allocate(16).status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(here.Finish().code() == absl::StatusCode::kFailedPrecondition);
+  bool allocated = false;
+  std::thread([&] {
+    const absl::StatusOr<void*> memory = device.Allocate(16);
+    allocated = memory.ok();
+    if (allocated) device.Free(*memory);
+  }).join();
+  CHECK(allocated);
+  const absl::StatusOr<cuda::GraphRef> graph = device.EndRecording(here.stream());
+  REQUIRE(graph.ok());
+  device.DestroyGraph(*graph);
+  CHECK(here.Finish().ok());
+  // An event of another device, and a kernel of a thread that has bound another device.
+  CHECK(device.Record(*event, here.stream()).code() == absl::StatusCode::kInternal);
+  CHECK(device.lost().code() == absl::StatusCode::kInternal);
+  REQUIRE(device.Bind().code() == absl::StatusCode::kInternal);
+  std::vector<cuda::Bf16> x(64), w(64), y(64);
+  CHECK(there.products()
+            ->Run(cuda::Matrix{w.data(), nullptr, 8, 8}.Args(8, x.data(), 8, y.data(), 8))
+            .ok());
+  CHECK(there.Finish().message().find("bound another one") != std::string::npos);
 }
 
 TEST_CASE("CUDA: what is refused ends at once and disturbs nothing") {

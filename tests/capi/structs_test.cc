@@ -326,6 +326,12 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       {"encoder_percent", [](rserve_engine_config* c) { c->encoder_percent = 100; }},
       {"stage_handover", [](rserve_engine_config* c) { c->stage_handover = 3; }},
       {"graph_rows", [](rserve_engine_config* c) { c->graph_rows = -2; }},
+      {"deterministic",
+       [](rserve_engine_config* c) { c->flags = RSERVE_ENGINE_F_CUDNN_ATTENTION; }},
+      {"cudnn_attention is of the CUDA backend",
+       [](rserve_engine_config* c) {
+         c->flags = RSERVE_ENGINE_F_CUDNN_ATTENTION | RSERVE_ENGINE_F_NOT_DETERMINISTIC;
+       }},
       {"tensor_parallel", [](rserve_engine_config* c) { c->tensor_parallel = -1; }},
       {"devices", [](rserve_engine_config* c) { c->num_devices = 1; }},
       {"cuda_library", [](rserve_engine_config* c) { c->cuda_library_length = 1; }},

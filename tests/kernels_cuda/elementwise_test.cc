@@ -461,6 +461,19 @@ TEST_CASE("nothing is launched for no rows") {
   CHECK(cuda::RowsToBf16({}, {}).ok());
   CHECK(cuda::RowsToF32({}, {}).ok());
   CHECK(cuda::ArgMax({}, {}).ok());
+  CHECK(cuda::Angles({}, {}).ok());
+  cuda::RmsNormArgs norm;
+  norm.width = 8;
+  CHECK(cuda::RmsNorm(norm, {}).ok());
+  cuda::RotaryArgs rotary;
+  rotary.head_dim = 2;
+  CHECK(cuda::Rotary(rotary, {}).ok());
+  cuda::KvWriteArgs write;
+  write.kv_heads = write.head_stride = write.block_tokens = 1;
+  CHECK(cuda::KvWrite(write, {}).ok());
+  cuda::PatchifyArgs patchify;
+  patchify.patch_size = patchify.frames = 1;
+  CHECK(cuda::Patchify(patchify, {}).ok());
 }
 
 TEST_CASE("the divider is exact at the borders of every quotient") {

@@ -142,15 +142,33 @@ void Wrong(const Numbers p) {
   } else if constexpr (kWhat == 4) {
     CopyAsync16(Shared() + ThreadId() * 16, p.in, true);
     CopyAsyncCommit();
+  } else if constexpr (kWhat == 5) {  // vectors between their places
+    Store16(Shared() + ThreadId() * 8, {});
+  } else if constexpr (kWhat == 6) {
+    p.out[ThreadId()] = static_cast<int32_t>(Load16(p.in + 1).w[0]);
+  } else if constexpr (kWhat == 7) {
+    StorePair(reinterpret_cast<Bf16*>(Shared() + 2), 0.0f, 1.0f);
+  } else if constexpr (kWhat == 8) {  // copies from, to and beyond what they may
+    CopyAsync16(Shared(), p.in + 2, true);
+  } else if constexpr (kWhat == 10) {
+    CopyAsync16(Shared() + 4, p.in, true);
+  } else if constexpr (kWhat == 11) {
+    CopyAsync16(Shared() + 1024, p.in, true);
+  } else if constexpr (kWhat == 12) {  // rows of a matrix that are none
+    uint32_t rows[4];
+    LoadMatrix4(rows, Shared() + Lane() * 24);
+  } else if constexpr (kWhat == 13) {
+    uint32_t rows[4];
+    LoadMatrix4Transposed(rows, p.in);
   }
 }
 
 template <int kWhat>
 std::string ErrorOf() {
-  std::vector<int32_t> in(64), out(64);
+  alignas(16) static int32_t in[64];
+  std::vector<int32_t> out(64);
   Stream stream;
-  CHECK(
-      Launch<Wrong<kWhat>>({1, 1, 64, 1024}, stream.ref(), Numbers{in.data(), out.data(), 0}).ok());
+  CHECK(Launch<Wrong<kWhat>>({1, 1, 64, 1024}, stream.ref(), Numbers{in, out.data(), 0}).ok());
   return stream.error();
 }
 
@@ -167,6 +185,17 @@ TEST_CASE("what would hang or be undefined on a device is an error that says whe
   CHECK(Says(ErrorOf<4>(), "copies not waited for"));
 }
 
+TEST_CASE("an address that a device faults at is an error that says where") {
+  CHECK(Says(ErrorOf<5>(), "thread 1 needs an address of 16-byte alignment at "));
+  CHECK(Says(ErrorOf<6>(), "16-byte alignment"));
+  CHECK(Says(ErrorOf<7>(), "4-byte alignment"));
+  CHECK(Says(ErrorOf<8>(), "16-byte alignment"));
+  CHECK(Says(ErrorOf<10>(), "16-byte alignment"));
+  CHECK(Says(ErrorOf<11>(), "thread 0 leaves shared memory at "));
+  CHECK(Says(ErrorOf<12>(), "thread 1 needs an address of 16-byte alignment"));
+  CHECK(Says(ErrorOf<13>(), "leaves shared memory"));
+}
+
 TEST_CASE("a launch that no device would take is refused") {
   const Numbers none;
   CHECK(Launch<Wrong<9>>({0, 5, 64, 0}, {}, none).ok());
@@ -174,6 +203,8 @@ TEST_CASE("a launch that no device would take is refused") {
         Result::Code::kUnsupported);
   CHECK(Launch<Wrong<9>>({1, 65536, 64, 0}, {}, none).code == Result::Code::kUnsupported);
   CHECK(Launch<Wrong<9>>({1, 1, 40, 0}, {}, none).code == Result::Code::kFailed);
+  CHECK(Launch<Wrong<9>>({1, 1, 64, 99 * 1024}, {}, none).ok());
+  CHECK(Launch<Wrong<9>>({1, 1, 64, 99 * 1024 + 1}, {}, none).code == Result::Code::kUnsupported);
 }
 
 // Multiplies a 16x16 by a 16x8 matrix out of shared memory: rows of a as they lie, b as [k][n] with

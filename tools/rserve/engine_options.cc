@@ -209,6 +209,12 @@ void AddEngineFlags(OptionTable* table, EngineFlags* flags) {
                 });
   table->Int("graph-rows", "N", -1, int64_t{1} << 30, &flags->graph_rows,
              "work on at most so many rows is recorded as CUDA graphs; 0: 1024; -1: none");
+  table->Switch("deterministic", &flags->deterministic,
+                "do not hold a row to the same bits whatever its batch; a little faster");
+  table->Switch("cudnn-attention", &flags->cudnn_attention,
+                "cuDNN's attention in the vision tower, with --no-deterministic");
+  table->Switch("device-embeddings", &flags->device_embeddings,
+                "pictures' embeddings go through host memory instead of staying on the GPUs");
   table->Section("Order and what follows the load (default: the scheme's)");
   table->Custom("order", "NAME", "",
                 "arrival, shortest-first, or feasible-first: those that can still meet --order-slo",
@@ -304,6 +310,9 @@ absl::StatusOr<ModelEngineOptions> MakeEngineOptions(const std::string& model,
   options.encoder_percent = static_cast<int32_t>(flags.encoder_percent);
   options.stage_handover = flags.stage_handover;
   options.graph_rows = static_cast<int32_t>(flags.graph_rows);
+  options.deterministic = flags.deterministic;
+  options.cudnn_attention = flags.cudnn_attention;
+  options.device_embeddings = flags.device_embeddings;
   return options;
 }
 

@@ -67,6 +67,9 @@ struct EngineFlags {
   int64_t encoder_percent = 0;
   StageHandover stage_handover = StageHandover::kPeer;
   int64_t graph_rows = 0;
+  bool deterministic = true;
+  bool cudnn_attention = false;
+  bool device_embeddings = true;
 };
 void AddEngineFlags(OptionTable* table, EngineFlags* flags);
 

@@ -19,7 +19,7 @@ ENCODE_ALL = 2**63 - 1
 
 _MORE = 0x1
 _KEEP_LOGITS, _CHAT, _NUMBER_IMAGES = 0x1, 0x8, 0x20
-_KV_REUSE = 0x8
+_KV_REUSE, _NOT_DETERMINISTIC, _CUDNN_ATTENTION, _HOST_EMBEDDINGS = 0x8, 0x10, 0x20, 0x40
 _POLL = 64
 _CONFIG_FIELDS = {name for name, *_ in _ffi.EngineConfig._fields_} - {
     "struct_size", "scheme", "model_path", "model_path_length", "log", "load_progress",
@@ -114,8 +114,10 @@ class Engine:
     (`stages`, `encoders`, `encode_batch_tokens`, `token_budget`, `threads`, `kv_tokens`, ...).
     `backend` is "cpu" or "cuda"; `devices`: GPU numbers, one a rank of each stage, then one an
     encoder, or a single one for all; `device_sharing`: "streams", "turns" or "parts";
-    `stage_handover`: "peer", "nccl" or "host". With `kv_reuse` prompts that begin alike, with the
-    same `cache_salt`, reuse their KV.
+    `stage_handover`: "peer", "nccl" or "host". On GPUs, without `deterministic` a row's bits may
+    depend on its batch, and `cudnn_attention` then takes cuDNN's attention for the vision tower;
+    without `device_embeddings` pictures' embeddings go through host memory. With `kv_reuse` prompts
+    that begin alike, with the same `cache_salt`, reuse their KV.
 
     `submit`, `cancel`, `detail` and `stats` may be called from any thread; `poll`, `wait` and
     `events` from one thread at a time."""
@@ -123,7 +125,8 @@ class Engine:
     def __init__(self, model: str, *, scheme: str = "rserve", library: str | None = None,
                  backend: str = "cpu", devices: Sequence[int] = (), cuda_library: str = "",
                  device_sharing: str = "streams", stage_handover: str = "peer", kv_reuse: bool = False,
-                 **options: int) -> None:  # fmt: skip
+                 deterministic: bool = True, cudnn_attention: bool = False,
+                 device_embeddings: bool = True, **options: int) -> None:  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._lock = threading.Lock()  # submits against the release of what they lend
         self._lent: dict[int, list[Borrowed]] = {}
@@ -131,8 +134,10 @@ class Engine:
         unknown = set(options) - _CONFIG_FIELDS
         if unknown:
             raise TypeError(f"unknown options {sorted(unknown)}; there are {sorted(_CONFIG_FIELDS)}")
-        if kv_reuse:
-            options["flags"] = options.get("flags", 0) | _KV_REUSE
+        for chosen, flag in ((kv_reuse, _KV_REUSE), (not deterministic, _NOT_DETERMINISTIC),
+                             (cudnn_attention, _CUDNN_ATTENTION),
+                             (not device_embeddings, _HOST_EMBEDDINGS)):  # fmt: skip
+            options["flags"] = options.get("flags", 0) | (flag if chosen else 0)
         number = ctypes.c_int32()
         name = scheme.encode()
         check(self._library.rserve_scheme_parse, name, len(name), ctypes.byref(number))

@@ -161,6 +161,13 @@ struct ModelEngineOptions {
   // Work on at most so many rows (patches, tokens) that comes again with the same sizes is recorded
   // as a CUDA graph; 0: 1024; -1: none is.
   int32_t graph_rows = 0;
+  // The vision tower's attention by cuDNN where it covers the sizes; not with `deterministic`.
+  // False: by rserve's own kernel.
+  bool cudnn_attention = false;
+  // Pictures' embeddings stay on the GPUs: each of the first stage's sets embedding_bytes / 2 aside
+  // for them. Supplied ones, and those that the cache has, come from host memory all the same.
+  // False: all go through host memory.
+  bool device_embeddings = true;
 
   // Weights read and all weights, while Create runs, on its thread or a helper's.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;
@@ -277,12 +284,12 @@ struct ModelRequest {
   // example.
   std::string cache_salt;
   Sampling sampling;
-  TimeNs deadline_ns = kNever;   // on Engine::now_ns()'s clock
-  uint64_t user_data = 0;        // comes back in every event
-  bool keep_logits = false;      // keep the logits of the prompt's last token in the detail
+  TimeNs deadline_ns = kNever;  // on Engine::now_ns()'s clock
+  uint64_t user_data = 0;       // comes back in every event
+  bool keep_logits = false;     // keep the logits of the prompt's last token in the detail
   // Keep the pictures' embeddings in the detail; all are made, so no KV is reused for it.
   bool keep_embeddings = false;
-  bool discard_detail = false;   // acknowledged by the Poll that returns its terminal event
+  bool discard_detail = false;  // acknowledged by the Poll that returns its terminal event
 };
 
 // ---- Results
@@ -333,6 +340,11 @@ struct EmbeddingCacheStats {
   int64_t misses = 0;     // units that were encoded
   int64_t evictions = 0;  // embeddings dropped for room
   int64_t bytes = 0, peak_bytes = 0, capacity_bytes = 0;
+};
+
+// Embedding rows that lie on GPUs between encoder and first stage; all 0 where none do.
+struct DeviceEmbeddingStats {
+  int64_t rows = 0, peak_rows = 0, capacity_rows = 0;
 };
 
 struct WorkerInfo {
@@ -398,7 +410,8 @@ class ModelEngine {
   int wait_fd() const;
   TimeNs next_deadline_ns() const;
   OrchestratorStats stats() const;
-  EmbeddingCacheStats embedding_cache_stats() const;  // [any-thread]
+  EmbeddingCacheStats embedding_cache_stats() const;    // [any-thread]
+  DeviceEmbeddingStats device_embedding_stats() const;  // [any-thread]
   bool idle() const;
 
   // A snapshot, valid on its own. NOT_FOUND for a request that was never accepted or is

@@ -72,6 +72,7 @@ bool BlockRunner::Prepare(int threads, int shared_bytes) {
     return false;
   }
   shared_.reset(static_cast<unsigned char*>(memory));
+  shared_bytes_ = shared_bytes;
   return true;
 }
 
@@ -211,9 +212,32 @@ void BlockRunner::Collective(WarpFunction function, void* arg, uint32_t line, co
   Yield(state);
 }
 
+// ---- Addresses ---------------------------------------------------------------------------------
+
+void BlockRunner::CheckAligned(const void* p, uintptr_t alignment, uint32_t line,
+                               const char* file) {
+  if (reinterpret_cast<uintptr_t>(p) % alignment == 0) return;
+  Fail("thread " + std::to_string(current->thread) + " needs an address of " +
+       std::to_string(alignment) + "-byte alignment at " + Place(line, file));
+  Yield(*current);
+}
+
+void BlockRunner::CheckShared16(const void* p, uint32_t line, const char* file) {
+  const auto offset = reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(shared_.get());
+  if (offset + kCopyBytes > static_cast<uintptr_t>(shared_bytes_) || offset > offset + kCopyBytes) {
+    Fail("thread " + std::to_string(current->thread) + " leaves shared memory at " +
+         Place(line, file));
+    Yield(*current);
+  }
+  CheckAligned(p, kCopyBytes, line, file);
+}
+
 // ---- Asynchronous copies -----------------------------------------------------------------------
 
-void BlockRunner::CopyAsync(void* to, const void* from, bool valid) {
+void BlockRunner::CopyAsync(void* to, const void* from, bool valid, uint32_t line,
+                            const char* file) {
+  CheckShared16(to, line, file);
+  CheckAligned(from, kCopyBytes, line, file);
   const ThreadState::Copy copy{to, valid ? from : nullptr};
   if (!schedule_.late_copies) MakeCopy(copy);
   current->copies.push_back(copy);

@@ -7,7 +7,10 @@
 //     it reads what is not yet there or overwrites what is still needed; results then differ;
 //   - a missing wait for CopyAsync16: with `late_copies` bytes move only when they are waited for;
 //   - barriers and collectives that not all threads reach, or reach at different places;
-//   - copies that nobody waited for; out-of-bounds shared memory (under AddressSanitizer).
+//   - copies that nobody waited for; out-of-bounds shared memory (under AddressSanitizer);
+//   - addresses that a device faults at: vector loads and stores, cp.async and ldmatrix that are
+//   not
+//     aligned, or outside of shared memory where they must be inside.
 // It runs blocks one after another; kernels whose blocks talk to each other are not for it.
 
 #ifndef RSERVE_KERNELS_CUDA_HOST_BLOCK_H_
@@ -95,9 +98,13 @@ class BlockRunner {
   unsigned char* shared() const { return shared_.get(); }
   void SyncThreads(uint32_t line, const char* file);
   void Collective(WarpFunction function, void* arg, uint32_t line, const char* file);
-  void CopyAsync(void* to, const void* from, bool valid);
+  void CopyAsync(void* to, const void* from, bool valid, uint32_t line, const char* file);
   void CopyCommit();
   void CopyWait(int pending, uint32_t line, const char* file);
+  // Fails where a device would fault: `p` is no multiple of `alignment` bytes.
+  void CheckAligned(const void* p, uintptr_t alignment, uint32_t line, const char* file);
+  // 16 bytes of the block's shared memory, aligned to them.
+  void CheckShared16(const void* p, uint32_t line, const char* file);
 
  private:
   struct Free {
@@ -130,6 +137,7 @@ class BlockRunner {
   Meeting barrier_;
   Fiber main_;
   std::unique_ptr<unsigned char, Free> shared_;
+  int shared_bytes_ = 0;
   Grid block_;
   Schedule schedule_;
   const std::function<void()>* body_ = nullptr;

@@ -22,7 +22,10 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
+  // Kernels and products, which a GPU takes from a thread that has bound the stream's device;
   virtual void Enqueue(std::function<void()> work) { work(); }
+  // and what it takes from any thread.
+  virtual void EnqueueTransfer(std::function<void()> work) { work(); }
 
   // Runs a grid now, as part of the work that was enqueued. The first error stays.
   void RunGrid(const Grid& grid, int threads, int shared_bytes, const std::function<void()>& body);

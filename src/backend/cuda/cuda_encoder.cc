@@ -22,6 +22,7 @@
 #include "src/backend/cuda/queue.h"
 #include "src/backend/cuda/self_check.h"
 #include "src/backend/cuda/staging.h"
+#include "src/backend/plan/row_store.h"
 #include "src/backend/plan/vision_plan.h"
 
 namespace rserve::cuda {
@@ -73,6 +74,7 @@ class CudaEncoder final : public backend::EncoderBackend {
       }
       if (absl::Status s = CheckRowExact(&timeline_, products); !s.ok()) return s;
     }
+    if (absl::Status s = ConnectStore(); !s.ok()) return s;
     Carver count(nullptr);
     LayOut(&count);
     auto memory = Memory::Make(device, Memory::Kind::kDevice, count.bytes());
@@ -165,15 +167,45 @@ class CudaEncoder final : public backend::EncoderBackend {
     for (size_t i = 0; i < units.size(); ++i) {
       const auto unit = static_cast<int64_t>(i);
       if (absl::Status s = backend::CheckGrid(units[i].grid, unit, config_); !s.ok()) return s;
-      if (units[i].patches == nullptr || units[i].embeddings == nullptr) {
+      if (units[i].patches == nullptr ||
+          (units[i].embeddings == nullptr && units[i].stored == nullptr)) {
         return absl::InvalidArgumentError(
             absl::StrCat("unit ", unit, ": patches or embeddings is null"));
       }
+      if (absl::Status s = CheckStored(units[i], unit); !s.ok()) return s;
       if (units[i].grid.patches() > limits_.max_patches) {
         return absl::ResourceExhaustedError(absl::StrCat(
             "unit ", unit, " has ", units[i].grid.patches(), " patches; the encoder has room for ",
             limits_.max_patches, " (max_patches)"));
       }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckStored(const backend::EncodeUnit& unit, int64_t number) const {
+    if (unit.stored == nullptr) return absl::OkStatus();
+    const int64_t capacity = options_.embeddings == nullptr ? 0 : options_.embeddings->capacity();
+    bool inside = unit.stored->rows() == Cells(unit.grid.patches());
+    for (const backend::RowRun& run : unit.stored->runs()) {
+      inside = inside && run.begin >= 0 && run.rows >= 0 && run.begin <= capacity - run.rows;
+    }
+    if (inside) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("unit ", number, " names ", unit.stored->rows(), " stored rows for its ",
+                     Cells(unit.grid.patches()), ", in a store of ", capacity));
+  }
+
+  absl::Status ConnectStore() {
+    const EmbeddingStore* store = options_.embeddings.get();
+    if (store == nullptr) return absl::OkStatus();
+    if (store->hidden_size() != config_.out_hidden_size) {
+      return absl::InvalidArgumentError(absl::StrCat("the store's rows are ", store->hidden_size(),
+                                                     " wide, the embeddings ",
+                                                     config_.out_hidden_size));
+    }
+    for (size_t copy = 0; copy < store->copies(); ++copy) {
+      if (store->device(copy) == model_->device()) continue;
+      if (absl::Status s = model_->device()->ConnectTo(store->device(copy)); !s.ok()) return s;
     }
     return absl::OkStatus();
   }
@@ -221,7 +253,7 @@ class CudaEncoder final : public backend::EncoderBackend {
       const auto* from = static_cast<const float*>(piece.pinned.data());
       for (const backend::EncodeUnit& unit : piece.units) {
         const int64_t floats = Cells(unit.grid.patches()) * config_.out_hidden_size;
-        std::copy_n(from, floats, unit.embeddings);
+        if (unit.embeddings != nullptr) std::copy_n(from, floats, unit.embeddings);
         from += floats;
       }
     }
@@ -247,13 +279,46 @@ class CudaEncoder final : public backend::EncoderBackend {
   absl::Status QueuePiece(Piece* piece, int64_t rows) {
     const Turn turn(options_.turns.get(), timeline_);
     Queue queue(&timeline_);
+    // What is in flight may still read the tables that this piece would write.
+    if (!queue.status().ok()) return queue.status();
     Inputs inputs;
     inputs.rows = rows;
     if (absl::Status s = SendInputs(piece, &inputs, &queue); !s.ok()) return s;
     graphs_.Run(inputs, rows, &queue, [this, &inputs](Queue* to) { RunTower(inputs, to); });
-    queue.Copy(piece->pinned.data(), raw_,
-               Cells(rows) * config_.out_hidden_size * int64_t{sizeof(float)});
+    Store(*piece, Cells(rows), &queue);
+    const bool on_host = std::any_of(piece->units.begin(), piece->units.end(),
+                                     [](const auto& unit) { return unit.embeddings != nullptr; });
+    if (on_host) {
+      queue.Copy(piece->pinned.data(), raw_,
+                 Cells(rows) * config_.out_hidden_size * int64_t{sizeof(float)});
+    }
     return queue.status();
+  }
+
+  // The rows of units that have places in the store, from `raw_` to all of its copies.
+  void Store(const Piece& piece, int64_t cells, Queue* queue) {
+    const bool any = std::any_of(piece.units.begin(), piece.units.end(),
+                                 [](const auto& unit) { return unit.stored != nullptr; });
+    if (!any) return;
+    const EmbeddingStore& store = *options_.embeddings;
+    const int64_t width = config_.out_hidden_size;
+    // `out_`, in the tower's order until now.
+    queue->Launch(kc::RowsToBf16,
+                  {raw_, width, nullptr, out_, store.width(), cells, width, store.width()});
+    int64_t at = 0;
+    for (const backend::EncodeUnit& unit : piece.units) {
+      const int64_t rows = Cells(unit.grid.patches());
+      if (unit.stored != nullptr) {
+        unit.stored->ForEach(0, rows, [&](int64_t row, const backend::RowRun& run) {
+          const Bf16* from = out_ + (at + row) * store.width();
+          const int64_t bytes = run.rows * store.width() * int64_t{sizeof(Bf16)};
+          for (size_t copy = 0; copy < store.copies(); ++copy) {
+            queue->CopyTo(store.device(copy), store.Row(copy, run.begin), from, bytes);
+          }
+        });
+      }
+      at += rows;
+    }
   }
 
   // From patches to embeddings, both in `raw_`. Depends on the inputs alone, and what does not

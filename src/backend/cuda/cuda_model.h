@@ -14,6 +14,7 @@
 #include "src/backend/backend.h"
 #include "src/backend/cuda/collective.h"
 #include "src/backend/cuda/device.h"
+#include "src/backend/cuda/embedding_store.h"
 #include "src/backend/cuda/hand_over.h"
 #include "src/backend/cuda/turns.h"
 #include "src/backend/plan/geometry.h"
@@ -74,6 +75,9 @@ struct RoleOptions {
   // Encoder: attention over segments of one length by the device's library (fused_attention.h)
   // where it covers them. Not with `deterministic`; UNAVAILABLE where there is none.
   bool fused_attention = false;
+  // Where units and slices that name stored rows have them: encoders write there, the first stage
+  // reads its rank's copy. Null: embeddings go through host memory alone.
+  std::shared_ptr<EmbeddingStore> embeddings;
 };
 
 // What ties a stage to others.

@@ -47,7 +47,9 @@ class CudaStage final : public backend::StageBackend {
         kv_(kv),
         limits_(limits),
         options_(options),
-        role_{layers.begin == 0, layers.end == config_.num_layers},
+        role_{layers.begin == 0, layers.end == config_.num_layers,
+              layers.begin == 0 && options.embeddings != nullptr ? options.embeddings->capacity()
+                                                                 : 0},
         hidden_(Padded(config_.hidden_size)),
         head_(Padded(config_.head_dim)),
         inter_(Padded(shard_.inter.count)),
@@ -161,6 +163,8 @@ class CudaStage final : public backend::StageBackend {
   absl::Status QueuePiece(const StageWork& work, Piece* piece) {
     const Turn turn(options_.turns.get(), timeline_);
     Queue queue(&timeline_);
+    // What is in flight may still read the tables that this piece would write.
+    if (!queue.status().ok()) return queue.status();
     if (absl::Status s = SendInputs(work, piece, &queue); !s.ok()) return s;
     const LayerInputs& inputs = tables_.layers();
     graphs_.Run(inputs, inputs.rows, &queue, [this, &inputs](Queue* to) { RunLayers(inputs, to); });
@@ -210,6 +214,7 @@ class CudaStage final : public backend::StageBackend {
 
   int64_t Group() const { return shard_.heads.count / shard_.kv_heads.count; }
   bool Parallel() const { return model_->loaded().ranks > 1; }
+  size_t Rank() const { return static_cast<size_t>(model_->loaded().rank); }
 
   absl::Status CheckSizes() {
     const LoadOptions& loaded = model_->loaded();
@@ -224,6 +229,7 @@ class CudaStage final : public backend::StageBackend {
                                                      Parallel() ? "needs a" : "has no",
                                                      " collective"));
     }
+    if (absl::Status s = CheckStore(); !s.ok()) return s;
     if (kv_.num_blocks < 1 || kv_.block_tokens < 1 || limits_.max_tokens < 1 ||
         limits_.max_entries < 1 || limits_.max_logit_rows < 1) {
       return absl::InvalidArgumentError(
@@ -243,6 +249,18 @@ class CudaStage final : public backend::StageBackend {
                                                        kv_.block_tokens, " tokens (block_tokens)"));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckStore() const {
+    const EmbeddingStore* store = options_.embeddings.get();
+    if (role_.stored_rows == 0) return absl::OkStatus();
+    if (store->hidden_size() == config_.hidden_size && Rank() < store->copies() &&
+        store->device(Rank()) == model_->device()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a store of rows ", store->hidden_size(), " wide on ", store->copies(),
+        " devices is not rank ", Rank(), "'s of a model ", config_.hidden_size, " wide"));
   }
 
   void LayOut(Carver* carver) {
@@ -267,10 +285,9 @@ class CudaStage final : public backend::StageBackend {
   absl::Status SendInputs(const StageWork& work, Piece* piece, Queue* queue) {
     const int64_t rows = work.total_tokens, width = config_.hidden_size;
     auto* pinned = static_cast<float*>(piece->pinned.data());
-    if (absl::Status s = tables_.Send(work, pinned, items_, hidden_, &piece->staging, queue);
-        !s.ok()) {
-      return s;
-    }
+    StageTables::ItemPlaces places = {pinned, items_, nullptr, hidden_};
+    if (role_.stored_rows > 0) places.stored = options_.embeddings->Row(Rank(), 0);
+    if (absl::Status s = tables_.Send(work, places, &piece->staging, queue); !s.ok()) return s;
     const RowInputs& inputs = tables_.rows();
     queue->Launch(kc::Angles, {inputs.positions, rows, inputs.axis, inputs.inverse, cosine_, sine_,
                                rows, pairs_});

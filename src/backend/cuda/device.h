@@ -109,6 +109,9 @@ class Device {
   virtual absl::StatusOr<bool> Reached(EventRef event) = 0;
   // Blocks until the event's last record has been reached.
   virtual absl::Status Synchronize(EventRef event) = 0;
+  // Blocks until nothing that was queued on `stream` can run any more, host functions included:
+  // also after a call has failed while the device itself goes on. For destruction.
+  virtual void Quiesce(StreamRef stream) = 0;
 
   // What this thread queues on `stream` between the two is not done but recorded, with the
   // arguments of its launches as they are: launches, products and copies; no events, nothing that

@@ -29,8 +29,8 @@ absl::Status InFlight::Init(Timeline* timeline, int32_t places) {
 
 InFlight::~InFlight() {
   if (thread_.joinable()) {
-    // Host functions point to the places: the last one has run when this returns.
-    timeline_->Finish().IgnoreError();
+    // Host functions point to the places: none runs after this, whatever state the device is in.
+    timeline_->device()->Quiesce(timeline_->stream());
     {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [this] { return ended_.empty(); });

@@ -43,6 +43,14 @@ class Queue {
       status_ = timeline_->device()->Copy(to, from, bytes, timeline_->stream());
     }
   }
+  // Into the memory of `other`, which may be this device.
+  void CopyTo(Device* other, void* to, const void* from, int64_t bytes) {
+    Device* device = timeline_->device();
+    if (other == device) return Copy(to, from, bytes);
+    if (status_.ok() && bytes > 0) {
+      status_ = device->CopyTo(other, to, from, bytes, timeline_->stream());
+    }
+  }
   void AllReduce(Collective* collective, Bf16* data, int64_t count) {
     if (status_.ok()) status_ = collective->AllReduce(data, count, timeline_->stream());
   }

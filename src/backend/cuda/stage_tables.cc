@@ -4,6 +4,7 @@
 
 #include "kernels/attention/attention_plan.h"
 #include "kernels/rotary/rotary.h"
+#include "src/backend/plan/row_store.h"
 
 namespace rserve::cuda {
 
@@ -29,17 +30,18 @@ int64_t StageTables::StagingBytes(int64_t max_tokens, int64_t max_entries) const
   const int64_t tiles = (max_tokens * group_ / kc::kAttentionTileRows) + max_entries;
   return max_tokens * (8 + 4 + int64_t{sizeof(kc::ItemRows)} + 3 * 4) +
          max_entries * int64_t{sizeof(kc::AttentionSegment)} +
-         tiles * int64_t{sizeof(kc::AttentionTile)} + int64_t{kv_.num_blocks} * 4 * backend::kMaxTableShare +
+         tiles * int64_t{sizeof(kc::AttentionTile)} +
+         int64_t{kv_.num_blocks} * 4 * backend::kMaxTableShare +
          static_cast<int64_t>(axis_.size()) * 8 + 16 * 16;
 }
 
-absl::Status StageTables::Send(const backend::StageWork& work, float* item_rows, const Bf16* items,
-                               int64_t item_stride, Staging* staging, Queue* queue) {
+absl::Status StageTables::Send(const backend::StageWork& work, const ItemPlaces& places,
+                               Staging* staging, Queue* queue) {
   Clear();
   int64_t row = 0;
   for (const StageEntry& entry : work.entries) {
     AddEntry(entry, row);
-    if (role_.first) AddItems(entry, row, item_rows, items, item_stride);
+    if (role_.first) AddItems(entry, row, places);
     row += entry.count;
     if (entry.want_logits) last_rows_.push_back(static_cast<int32_t>(row - 1));
   }
@@ -90,18 +92,29 @@ void StageTables::AddEntry(const StageEntry& entry, int64_t row) {
   }
 }
 
-void StageTables::AddItems(const StageEntry& entry, int64_t row, float* item_rows,
-                           const Bf16* items, int64_t item_stride) {
+void StageTables::AddItems(const StageEntry& entry, int64_t row, const ItemPlaces& places) {
   const int64_t width = config_.hidden_size;
   sources_.insert(sources_.end(), entry.token_ids, entry.token_ids + entry.count);
   for (const backend::EmbeddingSlice& slice : entry.embeddings) {
     if (slice.rows == 0) continue;
     const int64_t begin = row + slice.token_begin - entry.begin;
-    std::copy_n(slice.data, slice.rows * width, item_rows + num_item_rows_ * width);
-    std::fill_n(sources_.begin() + begin, slice.rows, -1 - static_cast<int32_t>(items_.size()));
-    items_.push_back({items + num_item_rows_ * item_stride, begin});
+    if (slice.stored != nullptr) {
+      slice.stored->ForEach(slice.first_row, slice.rows,
+                            [&](int64_t stored, const backend::RowRun& run) {
+                              AddItem(places.stored + run.begin * places.stride,
+                                      begin + stored - slice.first_row, run.rows);
+                            });
+      continue;
+    }
+    std::copy_n(slice.data, slice.rows * width, places.gathered + num_item_rows_ * width);
+    AddItem(places.items + num_item_rows_ * places.stride, begin, slice.rows);
     num_item_rows_ += slice.rows;
   }
+}
+
+void StageTables::AddItem(const Bf16* data, int64_t begin, int64_t rows) {
+  std::fill_n(sources_.begin() + begin, rows, -1 - static_cast<int32_t>(items_.size()));
+  items_.push_back({data, begin});
 }
 
 }  // namespace rserve::cuda

@@ -49,22 +49,29 @@ class StageTables {
   // What a piece's staging must hold at most.
   int64_t StagingBytes(int64_t max_tokens, int64_t max_entries) const;
 
-  // Fills the tables and sends them. Item rows of the first stage are gathered at `item_rows`, in
-  // pinned memory; on the device they will lie `item_stride` apart from `items` on.
-  absl::Status Send(const backend::StageWork& work, float* item_rows, const Bf16* items,
-                    int64_t item_stride, Staging* staging, Queue* queue);
+  // Where the first stage's item rows lie on the device, in rows of `stride`.
+  struct ItemPlaces {
+    float* gathered = nullptr;     // pinned, in f32: those that come from host memory,
+    const Bf16* items = nullptr;   // and where they will then lie
+    const Bf16* stored = nullptr;  // row 0 of the store; null: there is none
+    int64_t stride = 0;
+  };
+  // Fills the tables and sends them.
+  absl::Status Send(const backend::StageWork& work, const ItemPlaces& places, Staging* staging,
+                    Queue* queue);
 
   // Of what was sent last.
   const LayerInputs& layers() const { return layers_; }
   const RowInputs& rows() const { return rows_; }
-  int64_t item_rows() const { return num_item_rows_; }
+  int64_t item_rows() const { return num_item_rows_; }                  // gathered
   const std::vector<int32_t>& last_rows() const { return last_rows_; }  // that want logits
 
  private:
   void Clear();
   void AddEntry(const backend::StageEntry& entry, int64_t row);
-  void AddItems(const backend::StageEntry& entry, int64_t row, float* item_rows, const Bf16* items,
-                int64_t item_stride);
+  void AddItems(const backend::StageEntry& entry, int64_t row, const ItemPlaces& places);
+  // Rows [begin, begin + rows) of the batch are those from `data` on.
+  void AddItem(const Bf16* data, int64_t begin, int64_t rows);
 
   const model::TextConfig& config_;
   const backend::KvGeometry kv_;

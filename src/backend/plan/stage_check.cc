@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "src/backend/plan/row_store.h"
 
 namespace rserve::backend {
 
@@ -33,7 +34,26 @@ absl::Status CheckBlocks(const StageEntry& e, size_t i, const KvGeometry& kv) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTokens(const StageEntry& e, size_t i, const model::TextConfig& config) {
+absl::Status CheckStored(const EmbeddingSlice& slice, size_t i, size_t s, int64_t stored_rows) {
+  if (stored_rows == 0) {
+    return Bad(i, "embeddings[", s, "] names stored rows; the stage has no store");
+  }
+  const int64_t rows = slice.stored->rows();
+  if (slice.first_row < 0 || slice.first_row > rows || slice.rows > rows - slice.first_row) {
+    return Bad(i, "embeddings[", s, "] reads ", slice.rows, " rows from row ", slice.first_row,
+               " on of ", rows, " that are stored");
+  }
+  for (const RowRun& run : slice.stored->runs()) {
+    if (run.begin < 0 || run.rows < 0 || run.begin > stored_rows - run.rows) {
+      return Bad(i, "embeddings[", s, "] names ", run.rows, " rows from row ", run.begin,
+                 " on of a store of ", stored_rows);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTokens(const StageEntry& e, size_t i, const model::TextConfig& config,
+                         int64_t stored_rows) {
   if (e.token_ids == nullptr) return Bad(i, "token_ids is null on the first stage");
   for (int64_t t = 0; t < e.count; ++t) {
     if (e.token_ids[t] < 0 || e.token_ids[t] >= config.vocab_size) {
@@ -48,7 +68,12 @@ absl::Status CheckTokens(const StageEntry& e, size_t i, const model::TextConfig&
       return Bad(i, "embeddings[", s, "] covers ", slice.rows, " tokens from ", slice.token_begin,
                  ", outside of the chunk of ", e.count, " tokens from ", e.begin);
     }
-    if (slice.rows > 0 && slice.data == nullptr) return Bad(i, "embeddings[", s, "].data is null");
+    if (slice.rows == 0) continue;
+    if (slice.stored != nullptr) {
+      if (absl::Status status = CheckStored(slice, i, s, stored_rows); !status.ok()) return status;
+    } else if (slice.data == nullptr) {
+      return Bad(i, "embeddings[", s, "].data is null");
+    }
   }
   return absl::OkStatus();
 }
@@ -73,7 +98,7 @@ absl::Status CheckStageWork(const StageWork& work, const model::TextConfig& conf
       }
     }
     if (role.first) {
-      if (absl::Status s = CheckTokens(e, i, config); !s.ok()) return s;
+      if (absl::Status s = CheckTokens(e, i, config, role.stored_rows); !s.ok()) return s;
     }
     if (role.last && e.want_logits && e.logits == nullptr) {
       return Bad(i, "want_logits is set and logits is null");

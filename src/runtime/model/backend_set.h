@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "rserve/cc/model_engine.h"
 #include "src/backend/backend.h"
+#include "src/backend/plan/row_store.h"
 #include "src/model/model_folder.h"
 #include "src/runtime/model/engine_config.h"
 
@@ -25,6 +26,9 @@ class BackendSet {
   // The role of a worker that has it, by the worker's number. Once a worker and role.
   virtual absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeEncoder(size_t worker) = 0;
   virtual absl::StatusOr<std::unique_ptr<backend::StageBackend>> MakeStage(size_t worker) = 0;
+  // Rows of the backend's own memory, as many as the budget of embeddings, which its encoders write
+  // and its first stage reads. Null: embeddings go through host memory.
+  virtual backend::RowStore* embedding_rows() const { return nullptr; }
 };
 
 // Weights read and all weights; may be empty.

@@ -47,7 +47,8 @@ class CudaBackend final : public BackendSet {
       : options_(options),
         workers_(config.workers),
         kv_{config.core.budgets.kv_blocks, config.core.budgets.kv_block_tokens},
-        hidden_(model.text.hidden_size) {
+        hidden_(model.text.hidden_size),
+        embedding_bytes_(config.core.budgets.embedding_bytes) {
     const Budgets& budgets = config.core.budgets;
     encoder_limits_.max_patches = budgets.encoder_batch_tokens * model.vision.merge_unit();
     stage_limits_.max_tokens = MaxMicroBatchTokens(config.core);
@@ -75,6 +76,7 @@ class CudaBackend final : public BackendSet {
         if (absl::Status s = OpenDevice(number); !s.ok()) return s;
       }
     }
+    if (absl::Status s = MakeRows(); !s.ok()) return s;
     stages_.resize(workers_.size());
     for (size_t i = 0; i < workers_.size(); ++i) {
       if (absl::Status s = LoadWorker(folder, workers_[i], &stages_[i]); !s.ok()) return s;
@@ -87,6 +89,7 @@ class CudaBackend final : public BackendSet {
   }
 
   int64_t weight_bytes() const override { return weight_bytes_; }
+  backend::RowStore* embedding_rows() const override { return rows_.get(); }
 
   absl::StatusOr<std::unique_ptr<backend::EncoderBackend>> MakeEncoder(size_t worker) override {
     const WorkerInfo& info = workers_[worker];
@@ -137,6 +140,22 @@ class CudaBackend final : public BackendSet {
     absl::StatusOr<std::shared_ptr<cuda::Turns>> turns = cuda::Turns::Make(device);
     if (!turns.ok()) return turns.status();
     turns_[number] = *std::move(turns);
+    return absl::OkStatus();
+  }
+
+  // As many rows as the budget of embeddings counts, on the devices of the first stage.
+  absl::Status MakeRows() {
+    if (!options_.device_embeddings) return absl::OkStatus();
+    std::vector<cuda::Device*> devices;
+    for (const WorkerInfo& worker : workers_) {
+      if (worker.spec.stage != 0) continue;
+      for (const int32_t number : worker.devices) devices.push_back(devices_.at(number).get());
+    }
+    const int64_t rows = embedding_bytes_ / (hidden_ * int64_t{sizeof(float)});
+    auto store = library_->make_embedding_store(devices, rows, hidden_);
+    if (!store.ok()) return store.status();
+    embeddings_ = *std::move(store);
+    rows_ = std::make_unique<backend::RowStore>(rows);
     return absl::OkStatus();
   }
 
@@ -218,6 +237,8 @@ class CudaBackend final : public BackendSet {
   cuda::RoleOptions RoleOf(int32_t number, int32_t depth, bool encoder) const {
     cuda::RoleOptions role;
     role.deterministic = options_.deterministic;
+    role.fused_attention = encoder && options_.cudnn_attention;
+    role.embeddings = embeddings_;
     role.depth = depth;
     role.graph_rows =
         options_.graph_rows == 0 ? kDefaultGraphRows : std::max<int64_t>(options_.graph_rows, 0);
@@ -235,6 +256,7 @@ class CudaBackend final : public BackendSet {
   const std::vector<WorkerInfo> workers_;
   const backend::KvGeometry kv_;
   const int64_t hidden_;
+  const int64_t embedding_bytes_;  // the budget, which counts rows of f32
   cuda::EncoderLimits encoder_limits_;
   cuda::StageLimits stage_limits_;
   cuda::HandOverLimits hand_over_limits_;
@@ -242,8 +264,10 @@ class CudaBackend final : public BackendSet {
   int64_t weight_bytes_ = 0;
   std::map<int32_t, std::unique_ptr<cuda::Device>> devices_;  // by number; before what is on them
   std::map<int32_t, std::shared_ptr<cuda::Turns>> turns_;
-  std::map<int32_t, Model> towers_;         // by device
-  std::vector<std::vector<Model>> stages_;  // by worker and rank
+  std::shared_ptr<cuda::EmbeddingStore> embeddings_;  // null: through host memory
+  std::unique_ptr<backend::RowStore> rows_;           // whose its rows are
+  std::map<int32_t, Model> towers_;                   // by device
+  std::vector<std::vector<Model>> stages_;            // by worker and rank
   // By the stage before and rank.
   std::map<std::pair<int32_t, size_t>, std::shared_ptr<cuda::HandOver>> hand_overs_;
 };

@@ -154,6 +154,12 @@ absl::StatusOr<EngineConfig> MakeEngineConfig(const ModelEngineOptions& options,
   if (options.weights == Weights::kInt8 && options.backend != Backend::kCpu) {
     return absl::InvalidArgumentError("weights is int8, which the CPU backend alone has");
   }
+  if (options.cudnn_attention && (options.deterministic || options.backend != Backend::kCuda)) {
+    return absl::InvalidArgumentError(
+        options.deterministic
+            ? "cudnn_attention: a row's bits may depend on its batch, which deterministic excludes"
+            : "cudnn_attention is of the CUDA backend");
+  }
   if (absl::Status s = backend::CheckShard(model.text, 0, options.tensor_parallel); !s.ok()) {
     return absl::Status(
         s.code(), absl::StrCat("tensor_parallel is ", options.tensor_parallel, ": ", s.message()));

@@ -363,6 +363,11 @@ OrchestratorStats ModelEngine::stats() const { return impl_->engine->stats(); }
 EmbeddingCacheStats ModelEngine::embedding_cache_stats() const {
   return impl_->executor->cache_stats();
 }
+DeviceEmbeddingStats ModelEngine::device_embedding_stats() const {
+  const backend::RowStore* rows = impl_->model.backend->embedding_rows();
+  if (rows == nullptr) return {};
+  return {rows->taken(), rows->peak(), rows->capacity()};
+}
 bool ModelEngine::idle() const { return impl_->engine->idle(); }
 
 absl::StatusOr<std::shared_ptr<const RequestDetail>> ModelEngine::Detail(RequestId request) const {

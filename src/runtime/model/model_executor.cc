@@ -58,6 +58,7 @@ ModelExecutor::ModelExecutor(const LoadedModel& model, std::vector<Roles> roles,
       details_(details),
       pixels_("pixel_bytes", core.budgets.pixel_bytes),
       embeddings_("embedding_bytes", core.budgets.embedding_bytes),
+      rows_(model.backend->embedding_rows()),
       handover_(model.config.text.hidden_size, MaxMicroBatchTokens(core), MaxHandovers(core)) {
   if (embedding_cache_bytes > 0) {
     cache_ = std::make_unique<EmbeddingCache>(embedding_cache_bytes, model.config.text.hidden_size);
@@ -180,7 +181,9 @@ absl::Status ModelExecutor::TakeUnits(Batch* batch, std::vector<UnitState*>* tod
     std::shared_ptr<RequestState> state = Find(ref.request);
     if (state == nullptr) return NoState(ref.request);
     UnitState& unit = state->units[static_cast<size_t>(ref.unit)];
-    if (!unit.embeddings) {
+    const bool host = unit.entry != nullptr || !state->kept_embeddings.empty();
+    if (!unit.supplied && !host) TakeRows(&unit);
+    if (!unit.embeddings && !unit.stored) {
       absl::StatusOr<PooledBuffer> buffer = embeddings_.Take(unit.plan.tokens * hidden);
       if (!buffer.ok()) return buffer.status();
       unit.embeddings = *std::move(buffer);
@@ -189,6 +192,10 @@ absl::Status ModelExecutor::TakeUnits(Batch* batch, std::vector<UnitState*>* tod
     batch->held.push_back(std::move(state));
   }
   return absl::OkStatus();
+}
+
+void ModelExecutor::TakeRows(UnitState* unit) {
+  if (rows_ != nullptr && !unit->stored) unit->stored = rows_->Take(unit->plan.tokens);
 }
 
 void ModelExecutor::ShareOut(const std::vector<UnitState*>& todo, Batch* batch) {
@@ -201,11 +208,14 @@ void ModelExecutor::ShareOut(const std::vector<UnitState*>& todo, Batch* batch) 
     if (work == Work::kReady) {
       cache_->Copy(unit->entry, absl::MakeSpan(unit->embeddings.data(),
                                                static_cast<size_t>(unit->embeddings.size())));
+      unit->stored.Reset();  // of an earlier attempt
     } else if (work == Work::kBusy) {
       batch->elsewhere.push_back(unit);
     } else {
+      TakeRows(unit);
       batch->mine.push_back(unit);
-      batch->units.push_back({unit->plan.grid, unit->patches->data(), unit->embeddings.data()});
+      batch->units.push_back({unit->plan.grid, unit->patches->data(), unit->embeddings.data(),
+                              unit->stored ? &unit->stored : nullptr});
     }
   }
 }
@@ -251,9 +261,12 @@ void ModelExecutor::KeepEmbeddings(Batch& batch) {
     RequestState& state = *batch.held[i];
     UnitState& unit = state.units[static_cast<size_t>(batch.job.units[i].unit)];
     unit.entry.reset();
-    if (state.kept_embeddings.empty()) continue;
-    std::copy_n(unit.embeddings.data(), unit.plan.tokens * model_.config.text.hidden_size,
-                state.kept_embeddings.data() + unit.first_row * model_.config.text.hidden_size);
+    if (!state.kept_embeddings.empty()) {
+      const int64_t hidden = model_.config.text.hidden_size;
+      std::copy_n(unit.embeddings.data(), unit.plan.tokens * hidden,
+                  state.kept_embeddings.data() + unit.first_row * hidden);
+    }
+    if (unit.stored) unit.embeddings.Reset();
   }
 }
 
@@ -267,7 +280,10 @@ void ModelExecutor::ReleasePixels(UnitRef ref) {
 
 void ModelExecutor::ReleaseEmbedding(UnitRef ref) {
   const std::shared_ptr<RequestState> state = Find(ref.request);
-  if (state != nullptr) state->units[static_cast<size_t>(ref.unit)].embeddings.Reset();
+  if (state == nullptr) return;
+  UnitState& unit = state->units[static_cast<size_t>(ref.unit)];
+  unit.embeddings.Reset();
+  unit.stored.Reset();
 }
 
 // ---- Prefill

@@ -91,7 +91,9 @@ class ModelExecutor final : public Executor {
   std::shared_ptr<RequestState> Find(RequestId request) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status PrepareUnit(UnitState& unit, const std::string& salt);
   absl::Status MakePatches(UnitState& unit);
-  // The units' requests and places for their embeddings; which of them are to be encoded.
+  // The units' requests and places for their embeddings; which of them are to be encoded. Rows go
+  // where the backend keeps them, and to host memory where it keeps none, or where a cache or the
+  // request's detail takes them from there.
   absl::Status TakeUnits(Batch* batch, std::vector<UnitState*>* todo);
   // Copies what is there and says who encodes the others.
   void ShareOut(const std::vector<UnitState*>& todo, Batch* batch);
@@ -99,6 +101,8 @@ class ModelExecutor final : public Executor {
   absl::Status Publish(Batch& batch, absl::Status status);
   absl::Status EncodeAndWait(Batch& batch, Lane& lane);
   void KeepEmbeddings(Batch& batch);
+  // A place for the unit's rows in the backend's memory, where there is room.
+  void TakeRows(UnitState* unit);
   void FinishPrompt(RequestId request, RequestState& state, absl::Span<const float> logits);
 
   const LoadedModel& model_;
@@ -106,6 +110,7 @@ class ModelExecutor final : public Executor {
   DetailTable* const details_;
   BufferPool pixels_;
   BufferPool embeddings_;
+  backend::RowStore* const rows_;          // of the backend; null: it has none
   std::unique_ptr<EmbeddingCache> cache_;  // null: off. After the pools, whose buffers it holds
   Handover handover_;
   std::vector<Lane> lanes_;  // by worker

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "rserve/cc/executor.h"
 #include "rserve/cc/model_engine.h"
+#include "src/backend/plan/row_store.h"
 #include "src/model/spec/image_plan.h"
 #include "src/runtime/model/buffer_pool.h"
 #include "src/runtime/model/embedding_cache.h"
@@ -30,8 +31,10 @@ struct UnitState {
   // [plan.grid.patches()][patch_dim]; units of the same content may share them.
   std::shared_ptr<PooledBuffer> patches;
   EmbeddingCache::Handle entry;  // from its preparation to its encode, with the cache on
-  PooledBuffer embeddings;       // [plan.tokens][hidden]
-  int64_t first_row = 0;         // of all the request's embedding rows
+  // Its rows: on the host, [plan.tokens][hidden], or in the backend's memory, or both.
+  PooledBuffer embeddings;
+  backend::StoredRows stored;
+  int64_t first_row = 0;  // of all the request's embedding rows
 };
 
 struct RequestState {

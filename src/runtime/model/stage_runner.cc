@@ -197,8 +197,15 @@ backend::StageEntry StageRunner::MakeEntry(const Run& run, size_t index, Group* 
   const size_t first_slice = group->slices.size();
   for (const EmbeddingSlice& slice : from.embeddings) {
     const UnitState& unit = state.units[static_cast<size_t>(slice.unit)];
-    group->slices.push_back(
-        {slice.token_begin, slice.tokens, unit.embeddings.data() + slice.row_begin * hidden_size_});
+    backend::EmbeddingSlice& to = group->slices.emplace_back();
+    to.token_begin = slice.token_begin;
+    to.rows = slice.tokens;
+    if (unit.stored) {
+      to.stored = &unit.stored;
+      to.first_row = slice.row_begin;
+    } else {
+      to.data = unit.embeddings.data() + slice.row_begin * hidden_size_;
+    }
   }
   entry.embeddings = absl::MakeConstSpan(group->slices).subspan(first_slice);
   entry.kv_blocks = from.kv_blocks;

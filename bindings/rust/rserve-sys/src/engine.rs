@@ -85,6 +85,9 @@ c_constants! {
     pub const RSERVE_ENGINE_F_ENCODE_ACROSS_REQUESTS: u32 = 0x2;
     pub const RSERVE_ENGINE_F_NO_PINNING: u32 = 0x4;
     pub const RSERVE_ENGINE_F_KV_REUSE: u32 = 0x8;
+    pub const RSERVE_ENGINE_F_NOT_DETERMINISTIC: u32 = 0x10;
+    pub const RSERVE_ENGINE_F_CUDNN_ATTENTION: u32 = 0x20;
+    pub const RSERVE_ENGINE_F_HOST_EMBEDDINGS: u32 = 0x40;
     pub const RSERVE_PART_F_BORROW: u32 = 0x1;
     pub const RSERVE_REQUEST_F_KEEP_LOGITS: u32 = 0x1;
     pub const RSERVE_REQUEST_F_KEEP_EMBEDDINGS: u32 = 0x2;

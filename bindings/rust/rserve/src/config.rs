@@ -177,6 +177,12 @@ pub struct Config {
     pub no_pinning: bool,
     /// Prompts that begin as earlier ones of the same `cache_salt` did reuse their KV.
     pub kv_reuse: bool,
+    /// [`Backend::Cuda`]: a row's bits may depend on its batch; a little faster.
+    pub not_deterministic: bool,
+    /// [`Backend::Cuda`], with `not_deterministic`: cuDNN's attention in the vision tower.
+    pub cudnn_attention: bool,
+    /// [`Backend::Cuda`]: pictures' embeddings go through host memory instead of staying on the GPUs.
+    pub host_embeddings: bool,
     /// What may be prefilled before all of a request is encoded.
     pub gate: Gate,
     /// Whose tokens share a micro-batch.
@@ -299,6 +305,15 @@ impl Config {
         }
         if self.kv_reuse {
             flags |= sys::RSERVE_ENGINE_F_KV_REUSE;
+        }
+        if self.not_deterministic {
+            flags |= sys::RSERVE_ENGINE_F_NOT_DETERMINISTIC;
+        }
+        if self.cudnn_attention {
+            flags |= sys::RSERVE_ENGINE_F_CUDNN_ATTENTION;
+        }
+        if self.host_embeddings {
+            flags |= sys::RSERVE_ENGINE_F_HOST_EMBEDDINGS;
         }
         flags
     }

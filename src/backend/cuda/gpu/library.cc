@@ -11,6 +11,6 @@ rserve_cuda_library() {
       rserve::cuda::kLibraryBuild,    &rserve::cuda::OpenGpu,
       &rserve::cuda::CudaModel::Load, &rserve::cuda::MakeCudaEncoder,
       &rserve::cuda::MakeCudaStage,   &rserve::cuda::MakeGpuCollectives,
-      &rserve::cuda::MakeGpuHandOver};
+      &rserve::cuda::MakeGpuHandOver, &rserve::cuda::EmbeddingStore::Make};
   return &kTable;
 }

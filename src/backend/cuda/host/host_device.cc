@@ -17,6 +17,13 @@ namespace rserve::cuda {
 using kernels::cuda::host::Order;
 using Lock = std::lock_guard<std::mutex>;
 
+namespace {
+
+// Which device's kernels the thread may launch.
+thread_local const HostDevice* bound = nullptr;
+
+}  // namespace
+
 HostDevice::HostDevice(const HostDeviceOptions& options)
     : options_(options),
       lost_after_(options.lost_after),
@@ -41,6 +48,27 @@ uint64_t HostDevice::Next() {
   random_ ^= random_ >> 7;
   random_ ^= random_ << 17;
   return random_;
+}
+
+absl::Status HostDevice::Bind() {
+  bound = this;
+  return lost();
+}
+
+void HostDevice::FailCalls() {
+  Lock lock(mutex_);
+  lost_ = absl::UnavailableError("a call has failed");
+}
+
+bool HostDevice::Owns(StreamRef stream) const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [&](const auto& s) { return s.get() == Of(stream); });
+}
+
+absl::Status HostDevice::Misused(const char* what) {
+  if (lost_.ok()) lost_ = absl::InternalError(absl::StrCat("device ", options_.number, ": ", what));
+  running_ = false;
+  return lost_;
 }
 
 void HostDevice::LoseAfter(int64_t operations) {
@@ -75,6 +103,7 @@ absl::Status HostDevice::lost() const {
 
 absl::StatusOr<void*> HostDevice::Take(int64_t bytes) {
   Lock lock(mutex_);
+  if (absl::Status s = CheckMayCall("allocation"); !s.ok()) return s;
   void* memory = nullptr;
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   if (taken_bytes_ + bytes > options_.memory_bytes || posix_memalign(&memory, 256, size) != 0) {
@@ -105,6 +134,7 @@ absl::StatusOr<StreamRef> HostDevice::CreateStream(const Part&) {
 }
 
 void HostDevice::DestroyStream(StreamRef stream) {
+  Quiesce(stream);
   Lock lock(mutex_);
   std::erase_if(streams_, [&](const auto& s) { return s.get() == Of(stream); });
 }
@@ -132,6 +162,15 @@ absl::StatusOr<std::unique_ptr<FusedAttention>> HostDevice::CreateFusedAttention
 }
 
 void HostDevice::Stream::Enqueue(std::function<void()> work) {
+  if (bound != device_) {
+    Lock lock(device_->mutex_);
+    device_->Misused("work is queued by a thread that has bound another one").IgnoreError();
+    return;
+  }
+  EnqueueTransfer(std::move(work));
+}
+
+void HostDevice::Stream::EnqueueTransfer(std::function<void()> work) {
   {
     Lock lock(device_->mutex_);
     if (recording != nullptr) {
@@ -144,8 +183,12 @@ void HostDevice::Stream::Enqueue(std::function<void()> work) {
 }
 
 absl::Status HostDevice::Copy(void* to, const void* from, int64_t bytes, StreamRef stream) {
-  if (absl::Status s = lost(); !s.ok()) return s;
-  Of(stream)->Enqueue([=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
+  {
+    Lock lock(mutex_);
+    if (!lost_.ok()) return lost_;
+    if (!Owns(stream)) return Misused("a copy on a stream of another one");
+  }
+  Of(stream)->EnqueueTransfer([=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
   return absl::OkStatus();
 }
 
@@ -161,11 +204,21 @@ absl::Status HostDevice::CheckNotRecording(StreamRef stream) const {
   return absl::FailedPreconditionError("an event or a host function is queued while recording");
 }
 
+absl::Status HostDevice::CheckMayCall(const char* what) const {
+  for (const auto& stream : streams_) {
+    if (stream->recording != nullptr && stream->recorder == std::this_thread::get_id()) {
+      return absl::FailedPreconditionError(absl::StrCat(what, " while this thread records"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status HostDevice::BeginRecording(StreamRef stream) {
   Lock lock(mutex_);
   if (!options_.can_record) return absl::UnavailableError("the device cannot record");
   if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
   Of(stream)->recording = std::make_unique<Graph>();
+  Of(stream)->recorder = std::this_thread::get_id();
   return absl::OkStatus();
 }
 
@@ -200,10 +253,14 @@ absl::Status HostDevice::Record(EventRef event, StreamRef stream) {
   uint64_t mark = 0;
   {
     Lock lock(mutex_);
+    const bool own =
+        Owns(stream) && std::any_of(events_.begin(), events_.end(),
+                                    [&](const auto& other) { return other.get() == e; });
+    if (!own) return Misused("an event or a stream of another one");
     if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
     mark = ++e->recorded;
   }
-  Of(stream)->Enqueue([e, mark] { e->reached = mark; });
+  Of(stream)->EnqueueTransfer([e, mark] { e->reached = mark; });
   return absl::OkStatus();
 }
 
@@ -220,13 +277,14 @@ absl::Status HostDevice::Notify(StreamRef stream, void (*fn)(void* arg), void* a
     Lock lock(mutex_);
     if (absl::Status s = CheckNotRecording(stream); !s.ok()) return s;
   }
-  if (!options_.skip_host_functions) Of(stream)->Enqueue([=] { fn(arg); });
+  if (!options_.skip_host_functions) Of(stream)->EnqueueTransfer([=] { fn(arg); });
   return absl::OkStatus();
 }
 
 absl::StatusOr<bool> HostDevice::Reached(EventRef event) {
   Lock lock(mutex_);
   if (!lost_.ok()) return lost_;
+  if (absl::Status s = CheckMayCall("a question for an event"); !s.ok()) return s;
   const auto* e = static_cast<const Event*>(event.handle);
   return e->reached >= e->recorded;
 }
@@ -234,6 +292,7 @@ absl::StatusOr<bool> HostDevice::Reached(EventRef event) {
 absl::Status HostDevice::Synchronize(EventRef event) {
   const auto* e = static_cast<const Event*>(event.handle);
   std::unique_lock<std::mutex> lock(mutex_);
+  if (absl::Status s = CheckMayCall("a wait"); !s.ok()) return s;
   const uint64_t until = e->recorded;
   while (lost_.ok() && e->reached < until) {
     if (!StepLocked()) return absl::InternalError("all streams wait for each other");
@@ -241,10 +300,17 @@ absl::Status HostDevice::Synchronize(EventRef event) {
   return lost_;
 }
 
+void HostDevice::Quiesce(StreamRef stream) {
+  Lock lock(mutex_);
+  while (running_ && !Of(stream)->operations.empty()) {
+    if (!StepLocked()) return;  // all streams wait for each other
+  }
+}
+
 void HostDevice::RunInBackground() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
-    if (!lost_.ok() || !StepLocked()) {
+    if (!running_ || !StepLocked()) {
       changed_.wait(lock);
       continue;
     }
@@ -258,7 +324,7 @@ void HostDevice::RunInBackground() {
 
 bool HostDevice::Step() {
   Lock lock(mutex_);
-  return lost_.ok() && StepLocked();
+  return running_ && StepLocked();
 }
 
 bool HostDevice::StepLocked() {
@@ -277,14 +343,20 @@ bool HostDevice::StepLocked() {
   stream.operations.pop_front();
   if (operation.work == nullptr) return true;
   if (lost_after_ >= 0 && operations_ >= lost_after_) {
-    lost_ = absl::UnavailableError(
-        absl::StrCat("the device was lost after ", operations_, " operations"));
+    running_ = false;
+    if (lost_.ok()) {
+      lost_ = absl::UnavailableError(
+          absl::StrCat("the device was lost after ", operations_, " operations"));
+    }
     return true;
   }
   ++operations_;
   stream.schedule() = {static_cast<Order>(Next() % 5), Next(), Next() % 2 == 0};
   operation.work();
-  if (!stream.error().empty()) lost_ = absl::InternalError(stream.error());
+  if (!stream.error().empty()) {
+    running_ = false;
+    if (lost_.ok()) lost_ = absl::InternalError(stream.error());
+  }
   return true;
 }
 

@@ -5,6 +5,10 @@
 // operation is that of a random stream, which respects no more than the streams' own orders and the
 // events - so a missing event wait, or a staging buffer that is written too early, gives wrong
 // numbers. Memory begins as NaNs. Kernels get a random schedule each (kernels/cuda/host/block.h).
+//
+// What a GPU would refuse is an error here too: a kernel or product queued by a thread that has not
+// bound the stream's device, streams and events of another device, and calls that break a recording
+// of the thread's own (allocation, waiting and asking).
 
 #ifndef RSERVE_SRC_BACKEND_CUDA_HOST_HOST_DEVICE_H_
 #define RSERVE_SRC_BACKEND_CUDA_HOST_HOST_DEVICE_H_
@@ -42,7 +46,7 @@ class HostDevice : public Device {
   ~HostDevice() override;
 
   int number() const override { return options_.number; }
-  absl::Status Bind() override { return lost(); }
+  absl::Status Bind() override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* memory) override;
   absl::StatusOr<void*> AllocatePinned(int64_t bytes) override;
@@ -63,6 +67,7 @@ class HostDevice : public Device {
   absl::Status Notify(StreamRef stream, void (*fn)(void* arg), void* arg) override;
   absl::StatusOr<bool> Reached(EventRef event) override;
   absl::Status Synchronize(EventRef event) override;
+  void Quiesce(StreamRef stream) override;
   absl::Status BeginRecording(StreamRef stream) override;
   absl::StatusOr<GraphRef> EndRecording(StreamRef stream) override;
   absl::Status Replay(GraphRef graph, StreamRef stream) override;
@@ -73,6 +78,9 @@ class HostDevice : public Device {
 
   // The device is lost after so many more operations.
   void LoseAfter(int64_t operations) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Every call fails from now on, but what is queued still runs: as after an error of one call that
+  // has left the device whole.
+  void FailCalls() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What is held, and what was done; for tests.
   int64_t live_allocations() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -100,9 +108,11 @@ class HostDevice : public Device {
    public:
     explicit Stream(HostDevice* device) : device_(device) {}
     void Enqueue(std::function<void()> work) override;
+    void EnqueueTransfer(std::function<void()> work) override;
     // The device's mutex guards these.
     std::deque<Operation> operations;
     std::unique_ptr<Graph> recording;  // null: not recording
+    std::thread::id recorder;          // whose calls are recorded
 
    private:
     HostDevice* const device_;
@@ -116,6 +126,10 @@ class HostDevice : public Device {
   bool StepLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // An event, or a host function, cannot be recorded.
   absl::Status CheckNotRecording(StreamRef stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What would break a recording of the calling thread.
+  absl::Status CheckMayCall(const char* what) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Owns(StreamRef stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Misused(const char* what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunInBackground();
 
   const HostDeviceOptions options_;
@@ -124,7 +138,8 @@ class HostDevice : public Device {
   bool stop_ = false;
   int64_t lost_after_;
   uint64_t random_;
-  absl::Status lost_;
+  absl::Status lost_;    // what every call gives
+  bool running_ = true;  // whether queued work runs
   int64_t operations_ = 0;
   int64_t replays_ = 0;
   int64_t taken_bytes_ = 0;

@@ -23,7 +23,7 @@ class HostNcclLink final : public Link {
                     StreamRef stream) override {
     Mail* mail = &mail_[place];
     ++mail->queued;
-    Of(stream)->Enqueue([=] {
+    Of(stream)->EnqueueTransfer([=] {
       std::memcpy(to, from, static_cast<size_t>(bytes));
       ++mail->delivered;
     });
@@ -33,7 +33,7 @@ class HostNcclLink final : public Link {
   absl::Status Arrived(size_t place, StreamRef stream) override {
     const Mail* mail = &mail_[place];
     const int64_t sent = mail->queued;
-    Of(stream)->Enqueue([mail, sent, to = Of(stream)] {
+    Of(stream)->EnqueueTransfer([mail, sent, to = Of(stream)] {
       if (mail->delivered < sent) to->SetError("hidden states are read before they have come");
     });
     return absl::OkStatus();

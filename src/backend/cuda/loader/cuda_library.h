@@ -34,6 +34,8 @@ struct LibraryTable {
       const std::vector<int>& gpus) = nullptr;
   absl::StatusOr<std::shared_ptr<HandOver>> (*make_hand_over)(
       LinkKind kind, Device* from, Device* to, const HandOverLimits& limits) = nullptr;
+  absl::StatusOr<std::shared_ptr<EmbeddingStore>> (*make_embedding_store)(
+      const std::vector<Device*>& devices, int64_t capacity, int64_t hidden_size) = nullptr;
 };
 
 // Of this build; the same string in both libraries.
