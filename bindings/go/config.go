@@ -6,22 +6,36 @@ package rserve
 import "C"
 
 import (
+	"fmt"
 	"runtime/cgo"
 	"time"
 	"unsafe"
 )
 
-// Scheme says how encoding and prefill are coordinated.
+// Scheme says how encoding and prefill are coordinated. The zero value is SchemeAdaptive.
 type Scheme int32
 
 // The schemes.
 const (
-	SchemeRserve      Scheme = C.RSERVE_SCHEME_RSERVE       // what is encoded is prefilled; many requests
-	SchemeRserveIntra Scheme = C.RSERVE_SCHEME_RSERVE_INTRA // the same, one request at a time
-	SchemeEPD         Scheme = C.RSERVE_SCHEME_EPD          // prefilled once all is encoded
-	SchemeColocated   Scheme = C.RSERVE_SCHEME_COLOCATED    // the first stage's cores encode too
-	SchemeAdaptive    Scheme = C.RSERVE_SCHEME_ADAPTIVE     // as SchemeRserve, by measured rates
+	SchemeAdaptive    Scheme = iota // as SchemeRserve, by measured rates
+	SchemeRserve                    // what is encoded is prefilled; many requests
+	SchemeRserveIntra               // the same, one request at a time
+	SchemeEPD                       // prefilled once all is encoded
+	SchemeColocated                 // the first stage's cores encode too
 )
+
+// The library's numbers, in the order of ours.
+var schemes = [...]C.rserve_scheme_t{
+	C.RSERVE_SCHEME_ADAPTIVE, C.RSERVE_SCHEME_RSERVE, C.RSERVE_SCHEME_RSERVE_INTRA, C.RSERVE_SCHEME_EPD,
+	C.RSERVE_SCHEME_COLOCATED,
+}
+
+func (s Scheme) number() C.rserve_scheme_t {
+	if s < 0 || int(s) >= len(schemes) {
+		return C.rserve_scheme_t(s) // which the library refuses by name
+	}
+	return schemes[s]
+}
 
 // ParseScheme returns the scheme of a name: "rserve", "rserve_intra", "epd", "colocated",
 // "adaptive".
@@ -31,7 +45,15 @@ func ParseScheme(name string) (Scheme, error) {
 	var scheme C.rserve_scheme_t
 	var err *C.rserve_error
 	status := C.rserve_scheme_parse(text, C.size_t(len(name)), &scheme, &err)
-	return Scheme(scheme), asError(status, err)
+	if status != C.RSERVE_STATUS_OK {
+		return 0, asError(status, err)
+	}
+	for s, number := range schemes {
+		if number == scheme {
+			return Scheme(s), nil
+		}
+	}
+	return 0, fmt.Errorf("scheme %q is newer than this package", name)
 }
 
 // EncodeAll, as Config.EncodeBatchTokens: all pictures of a request in one batch.
@@ -230,7 +252,7 @@ func (c *Config) create() (*C.rserve_engine, error) {
 	config := (*C.rserve_engine_config)(memory.alloc(C.sizeof_rserve_engine_config))
 	*config = C.rserve_engine_config{
 		struct_size:          C.sizeof_rserve_engine_config,
-		scheme:               C.rserve_scheme_t(c.Scheme),
+		scheme:               c.Scheme.number(),
 		model_path:           (*C.char)(memory.text(c.ModelPath)),
 		model_path_length:    C.size_t(len(c.ModelPath)),
 		stages:               C.int32_t(c.Stages),

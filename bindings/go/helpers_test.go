@@ -67,7 +67,8 @@ func longRequest(frame *Buffer) *Request {
 }
 
 func config() Config {
-	return Config{ModelPath: model(), EncodeBatchTokens: 1, NoPinning: true, KVTokens: 8192}
+	// SchemeRserve: whose workers do not depend on what is measured.
+	return Config{ModelPath: model(), Scheme: SchemeRserve, EncodeBatchTokens: 1, NoPinning: true, KVTokens: 8192}
 }
 
 // open returns an engine that the test closes. At the test's end nothing of it may be left.

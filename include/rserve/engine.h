@@ -151,7 +151,8 @@ enum {
   RSERVE_STAGE_HANDOVER_HOST = 2  /* through host memory */
 };
 
-/** Zero is the default of every field. Pointers are borrowed for the call to create. */
+/** Zero is the default of every field but of `scheme`: there RSERVE_ENGINE_CONFIG_INIT has ADAPTIVE
+ *  (of 0.1: RSERVE). Pointers are borrowed for the call to create. */
 typedef struct rserve_engine_config {
   uint32_t struct_size;
   rserve_scheme_t scheme;
@@ -228,7 +229,7 @@ typedef struct rserve_engine_config {
 
 #define RSERVE_ENGINE_CONFIG_INIT                                                                 \
   {                                                                                               \
-    sizeof(rserve_engine_config), RSERVE_SCHEME_RSERVE, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+    sizeof(rserve_engine_config), RSERVE_SCHEME_ADAPTIVE, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
         0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, \
         NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                         \
   }

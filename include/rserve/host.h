@@ -115,8 +115,8 @@ typedef struct rserve_worker {
   int32_t max_passes; /* with both: the other role runs after so many actions; 0: 8 */
 } rserve_worker;
 
-/** Zero is the default of every field; budgets default to no limit. Pointers are borrowed for the
- *  call. */
+/** Zero is the default of every field but of `scheme`: there RSERVE_HOST_CONFIG_INIT has ADAPTIVE
+ *  (of 0.1: RSERVE). Budgets default to no limit. Pointers are borrowed for the call. */
 typedef struct rserve_host_config {
   uint32_t struct_size;
   rserve_scheme_t scheme; /* gives gate, sharing, trigger and, without `workers`, the placement */
@@ -149,7 +149,7 @@ typedef struct rserve_host_config {
 
 #define RSERVE_HOST_CONFIG_INIT                                                                    \
   {                                                                                                \
-    sizeof(rserve_host_config), RSERVE_SCHEME_RSERVE, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+    sizeof(rserve_host_config), RSERVE_SCHEME_ADAPTIVE, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
         0, 0, 0, 0, 0, 0, 0, 0                                                                     \
   }
 

@@ -44,6 +44,7 @@ std::string Library() {
 
 ModelEngineOptions CudaOptions(const std::string& folder) {
   ModelEngineOptions options;
+  options.scheme = Scheme::kRserve;
   options.model_path = folder;
   options.pin_threads = false;
   options.threads = 1;

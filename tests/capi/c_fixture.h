@@ -48,6 +48,7 @@ using EnginePtr = std::unique_ptr<rserve_engine, EngineDelete>;
 
 inline rserve_engine_config TinyConfig() {
   rserve_engine_config config = RSERVE_ENGINE_CONFIG_INIT;
+  config.scheme = RSERVE_SCHEME_RSERVE;  // whose workers do not depend on what is measured
   config.model_path = TinyModelFolder().data();
   config.model_path_length = TinyModelFolder().size();
   config.kv_tokens = 4096;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "rserve/host.h"
 #include "tests/capi/c_fixture.h"
 
 namespace rserve::testing {
@@ -72,6 +73,14 @@ TEST_CASE("a config without the order's fields has the scheme's") {
   config.struct_size = offsetof(rserve_engine_config, order);
   config.order = 99;
   CHECK(Create(&config).code == RSERVE_STATUS_OK);
+}
+
+TEST_CASE("what the macros give is the adaptive scheme, zero is the paper's as ever") {
+  const rserve_engine_config engine = RSERVE_ENGINE_CONFIG_INIT;
+  const rserve_host_config host = RSERVE_HOST_CONFIG_INIT;
+  CHECK(engine.scheme == RSERVE_SCHEME_ADAPTIVE);
+  CHECK(host.scheme == RSERVE_SCHEME_ADAPTIVE);
+  CHECK(RSERVE_SCHEME_RSERVE == 0);
 }
 
 TEST_CASE("a longer config is taken when the rest is zero and refused by its byte otherwise") {
@@ -309,7 +318,11 @@ TEST_CASE("reserved fields, unknown flags and unknown enums are refused by name"
       {"model_path", [](rserve_engine_config* c) { c->model_path = nullptr; }},
       {"stages", [](rserve_engine_config* c) { c->stages = -1; }},
       {"encoders", [](rserve_engine_config* c) { c->encoders = 1000; }},
-      {"encoders", [](rserve_engine_config* c) { c->encoders = RSERVE_ENCODERS_SHARED; }},
+      {"encoders",
+       [](rserve_engine_config* c) {
+         c->scheme = RSERVE_SCHEME_EPD;
+         c->encoders = RSERVE_ENCODERS_SHARED;
+       }},
       {"order", [](rserve_engine_config* c) { c->order = 4; }},
       {"order_stretch", [](rserve_engine_config* c) { c->order_stretch = -1; }},
       {"order_guard_ns", [](rserve_engine_config* c) { c->order_guard_ns = -1; }},

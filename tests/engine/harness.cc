@@ -38,6 +38,7 @@ void CheckEvents(const Outcome& outcome, size_t num_items) {
 
 ModelEngineOptions TinyOptions() {
   ModelEngineOptions options;
+  options.scheme = Scheme::kRserve;
   options.model_path = TinyModelFolder();
   options.pin_threads = false;
   options.threads = 1;

@@ -105,6 +105,7 @@ TEST_CASE("sharing is chosen where it can lose less") {
 
 TEST_CASE("what the options say needs no measuring") {
   ModelEngineOptions options;
+  options.scheme = Scheme::kRserve;
   CHECK(EncodersWithoutMeasuring(options, {0, 1}) == 0);
   options.scheme = Scheme::kAdaptive;
   CHECK(EncodersWithoutMeasuring(options, {0, 1}) == std::nullopt);

@@ -51,7 +51,7 @@ TEST_CASE("a wrong command line gives 2 and one line that names what is wrong") 
       {"run", "m"},
       {"run", "m", "--prompt", "x", "--scheme", "none"},
       {"run", "m", "--prompt", "x", "--topology", "TP2xE1"},
-      {"run", "m", "--prompt", "x", "--topology", "PP3"},
+      {"run", "m", "--prompt", "x", "--scheme", "rserve", "--topology", "PP3"},
       {"run", "m", "--prompt", "x", "--token-budget", "0"},
       {"run", "m", "--prompt", "x", "--stage-layers", "1,x"},
       {"run", "m", "--prompt", "x", "--chat", "c.json"},

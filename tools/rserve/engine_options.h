@@ -78,7 +78,7 @@ absl::StatusOr<Weights> ParseWeights(absl::string_view text);
 
 // One way of running a request set.
 struct EngineCase {
-  Scheme scheme = Scheme::kRserve;
+  Scheme scheme = Scheme::kAdaptive;
   Topology topology;
   int64_t encode_batch = 1024;       // C
   int64_t token_budget = 2048;       // B

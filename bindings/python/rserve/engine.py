@@ -122,7 +122,7 @@ class Engine:
     `submit`, `cancel`, `detail` and `stats` may be called from any thread; `poll`, `wait` and
     `events` from one thread at a time."""
 
-    def __init__(self, model: str, *, scheme: str = "rserve", library: str | None = None,
+    def __init__(self, model: str, *, scheme: str = "adaptive", library: str | None = None,
                  backend: str = "cpu", devices: Sequence[int] = (), cuda_library: str = "",
                  device_sharing: str = "streams", stage_handover: str = "peer", kv_reuse: bool = False,
                  deterministic: bool = True, cudnn_attention: bool = False,

@@ -58,6 +58,7 @@ class Grid(bytearray):
 
 class ConformanceTest(unittest.TestCase):
     def engine(self, **options) -> rserve.Engine:
+        options.setdefault("scheme", "rserve")  # whose workers do not depend on what is measured
         engine = rserve.Engine(str(MODEL), **options)
         self.addCleanup(engine.close)
         return engine

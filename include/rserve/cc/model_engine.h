@@ -75,7 +75,7 @@ struct ModelEngineOptions {
   std::string model_path;  // folder with config.json, tokenizer.json, *.safetensors, ...
 
   // How encode and prefill are coordinated, and what of the scheme's policy to change.
-  Scheme scheme = Scheme::kRserve;
+  Scheme scheme = Scheme::kAdaptive;
   std::optional<Gate> gate;
   std::optional<Sharing> sharing;
   std::optional<EncodeTrigger> trigger;

@@ -49,15 +49,15 @@ macro_rules! c_structs {
     };
 }
 
-/// `init()` as the header's _INIT macros: zero but for `struct_size`.
+/// `init()` as the header's _INIT macros: zero but for `struct_size` and what is named.
 macro_rules! c_init {
-    ($($name:ident),* $(,)?) => {$(
+    ($($name:ident $({ $field:ident: $value:expr })?),* $(,)?) => {$(
         impl $name {
             /// What the header's `_INIT` macro of this struct gives.
             pub fn init() -> Self {
                 // SAFETY: integers, floats and nullable pointers; all of them may be zero.
                 let zero: Self = unsafe { std::mem::zeroed() };
-                Self { struct_size: std::mem::size_of::<Self>() as u32, ..zero }
+                Self { struct_size: std::mem::size_of::<Self>() as u32, $($field: $value,)? ..zero }
             }
         }
     )*};

@@ -503,7 +503,7 @@ c_functions! {
 c_init! {
     rserve_log,
     rserve_load_progress,
-    rserve_engine_config,
+    rserve_engine_config { scheme: RSERVE_SCHEME_ADAPTIVE },
     rserve_frames,
     rserve_embeddings,
     rserve_item,

@@ -304,7 +304,7 @@ c_functions! {
 
 c_init! {
     rserve_host_request,
-    rserve_host_config,
+    rserve_host_config { scheme: RSERVE_SCHEME_ADAPTIVE },
     rserve_action,
     rserve_encode_job,
     rserve_stage_job,

@@ -12,7 +12,6 @@ use crate::error::{call, Result};
 #[repr(i32)]
 pub enum Scheme {
     /// Own encoder; what is encoded is prefilled; many requests.
-    #[default]
     Rserve = sys::RSERVE_SCHEME_RSERVE,
     /// The same, one request in the pipeline at a time.
     RserveIntra = sys::RSERVE_SCHEME_RSERVE_INTRA,
@@ -21,6 +20,7 @@ pub enum Scheme {
     /// The first stage's cores encode too, then prefill.
     Colocated = sys::RSERVE_SCHEME_COLOCATED,
     /// As `Rserve`; order, C, B and placement follow measured rates.
+    #[default]
     Adaptive = sys::RSERVE_SCHEME_ADAPTIVE,
 }
 

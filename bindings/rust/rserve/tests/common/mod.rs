@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{env, fs};
 
-use rserve::{Config, Event, EventKind, Request};
+use rserve::{Config, Event, EventKind, Request, Scheme};
 
 /// The shipped model's folder.
 pub fn model() -> PathBuf {
@@ -18,7 +18,14 @@ pub fn model() -> PathBuf {
 }
 
 pub fn config() -> Config {
-    Config { encode_batch_tokens: 1, no_pinning: true, kv_tokens: 8192, ..Config::new(model()) }
+    // Rserve: whose workers do not depend on what is measured.
+    Config {
+        scheme: Scheme::Rserve,
+        encode_batch_tokens: 1,
+        no_pinning: true,
+        kv_tokens: 8192,
+        ..Config::new(model())
+    }
 }
 
 pub fn picture(number: usize) -> Vec<u8> {
