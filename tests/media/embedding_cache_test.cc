@@ -7,6 +7,7 @@
 #include "rserve/cc/model_engine.h"
 #include "src/runtime/model/embedding_cache.h"
 #include "src/runtime/model/sha256.h"
+#include "tests/core/rng.h"
 #include "tests/engine/harness.h"
 #include "tests/engine/tiny_model.h"
 #include "tests/support/catch.h"
@@ -17,6 +18,7 @@ namespace {
 using runtime::Digest;
 using runtime::EmbeddingCache;
 using runtime::Sha256;
+using runtime::Sha256Blocks;
 
 constexpr int32_t kWidth = 40, kHeight = 24;
 constexpr int64_t kPictureBytes = 15 * kTinyRowBytes;  // 5 x 3 tokens
@@ -76,6 +78,27 @@ TEST_CASE("SHA-256 gives the standard's examples, in whatever pieces the message
     CHECK(HashOf(two, piece) == "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     CHECK(HashOf(million, piece) ==
           "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  }
+}
+
+TEST_CASE("SHA-256 by the processor's own instructions gives the portable one's state") {
+  const Sha256Blocks hardware = runtime::HardwareSha256Blocks();
+  CHECK(runtime::BestSha256Blocks() != nullptr);
+  if (hardware == nullptr) return;  // a processor without
+  CHECK(runtime::BestSha256Blocks() == hardware);
+  test::Rng rng(5);
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    // Any alignment; a copy of exactly this size shows a read past its end.
+    const auto blocks = static_cast<size_t>(rng.In(0, 9));
+    const auto shift = static_cast<size_t>(rng.In(0, 15));
+    std::vector<uint8_t> data(shift + 64 * blocks);
+    for (uint8_t& byte : data) byte = static_cast<uint8_t>(rng.Next());
+    uint32_t want[8], got[8];
+    for (size_t i = 0; i < 8; ++i) want[i] = got[i] = static_cast<uint32_t>(rng.Next());
+    runtime::PortableSha256Blocks(want, data.data() + shift, blocks);
+    hardware(got, data.data() + shift, blocks);
+    for (size_t i = 0; i < 8; ++i) CHECK(got[i] == want[i]);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/types/span.h"
+#include "src/runtime/model/sha256_blocks.h"
 
 namespace rserve::runtime {
 
@@ -17,6 +18,7 @@ using Digest = std::array<uint8_t, 32>;
 
 class Sha256 {
  public:
+  explicit Sha256(Sha256Blocks blocks = BestSha256Blocks()) : blocks_(blocks) {}
   void Add(absl::Span<const uint8_t> bytes);
   // The value's eight bytes, least significant first.
   void AddInt(uint64_t value);
@@ -26,8 +28,7 @@ class Sha256 {
   Digest Finish();
 
  private:
-  void Compress(const uint8_t* block);
-
+  Sha256Blocks blocks_;
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<uint8_t, 64> buffer_ = {};
