@@ -4,6 +4,7 @@
 
 #include "src/model/spec/chat_json.h"
 #include "src/model/spec/checkpoint_template.h"
+#include "tests/model/chat_messages.h"
 #include "tests/model/golden.h"
 
 namespace rserve::model {
@@ -16,27 +17,6 @@ std::unique_ptr<const CheckpointTemplate> MustParse(const std::string& source) {
   INFO(parsed.status().ToString());
   REQUIRE(parsed.ok());
   return *std::move(parsed);
-}
-
-std::vector<ChatMessage> MessagesOf(const json& messages) {
-  std::vector<ChatMessage> out;
-  int32_t pictures = 0;
-  for (const json& message : messages) {
-    ChatMessage& made = out.emplace_back();
-    made.role = message["role"];
-    if (message["content"].is_string()) {
-      made.content.emplace_back(ChatText{message["content"]});
-      continue;
-    }
-    for (const json& part : message["content"]) {
-      if (part["type"] == "text") {
-        made.content.emplace_back(ChatText{part["text"]});
-      } else {
-        made.content.emplace_back(ChatImage{pictures++, part["type"] == "video"});
-      }
-    }
-  }
-  return out;
 }
 
 absl::StatusOr<std::string> Rendered(const std::string& source,

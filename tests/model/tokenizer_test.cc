@@ -76,6 +76,24 @@ TEST_CASE("encodings of the digits model's tokenizer equal the reference's") {
                  ReadGoldenJson("digits_encodings.json"));
 }
 
+TEST_CASE("encodings of the published Qwen2.5 and Qwen3 tokenizers equal the reference's") {
+  const json golden = ReadGoldenJson("published.json");
+  for (const auto& [name, file] : golden["files"].items()) {
+    CAPTURE(name);
+    json whole = file;
+    whole["model"]["vocab"] = golden["vocab"];
+    whole["model"]["merges"] = golden["merges"];
+    const auto tokenizer = Tokenizer::FromJson(whole.dump());
+    INFO(tokenizer.status().ToString());
+    REQUIRE(tokenizer.ok());
+    CheckEncodings(**tokenizer, golden["encodings"][name]);
+    CHECK((*tokenizer)->TokenId("<|im_start|>") == 151644);
+    CHECK((*tokenizer)->TokenId("<|im_end|>") == 151645);
+    CHECK((*tokenizer)->TokenId("<|image_pad|>") == 151655);
+    CHECK((*tokenizer)->TokenId("<think>").has_value() == (name == "qwen3"));
+  }
+}
+
 TEST_CASE("NFC equals Python's unicodedata on strings that decompose, reorder and compose") {
   for (const json& entry : ReadGoldenJson("nfc.json")) {
     const std::string text = entry[0];

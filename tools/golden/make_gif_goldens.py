@@ -2,16 +2,18 @@
 screen, and what Pillow shows of each frame over white. Writes tests/data/media/anim_*.gif and
 animations.txt (file, frame, delay in hundredths of a second as shown, FNV-1a of the RGB pixels).
 
-    python tools/golden/make_gif_goldens.py
+    python tools/golden/make_gif_goldens.py [OUT]
 """
 
 import io
 import pathlib
 import random
+import sys
 
 from PIL import Image
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/media"
+DEFAULT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/media"
+OUT = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
 
 
 def fnv64(data):

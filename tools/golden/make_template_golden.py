@@ -1,7 +1,7 @@
 """Renders chat templates with the reference and writes tests/data/model/templates.json: for each template
 its source and, for each chat, what transformers renders, or null where it fails.
 
-    python tools/golden/make_template_golden.py
+    python tools/golden/make_template_golden.py [OUT]
 
 transformers 5.17, jinja2 3.1. The first template is the one of models/digits, which is Qwen2.5-VL's as
 transformers' processors save it. The others are written here, with the constructs that the published
@@ -10,6 +10,7 @@ templates of Qwen2, Qwen2.5, Qwen3 and Qwen3-VL use.
 
 import json
 import pathlib
+import sys
 
 from transformers.utils.chat_template_utils import render_jinja_template
 
@@ -215,9 +216,10 @@ def main():
                 golden.append({"template": name, "messages": messages, "add_generation_prompt": generate,
                                "add_vision_id": number, "text": text})  # fmt: skip
     out = {"sources": templates, "chats": golden}
-    path = ROOT / "tests/data/model/templates.json"
+    path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests/data/model/templates.json"
     path.write_text(json.dumps(out, indent=1, ensure_ascii=True) + "\n")
     print(path, len(golden), sum(g["text"] is None for g in golden), "refused")
 
 
-main()
+if __name__ == "__main__":
+    main()

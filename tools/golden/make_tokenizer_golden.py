@@ -178,7 +178,9 @@ def fnv1a(ids):
     return f"{value:016x}"
 
 
-def encodings(tokenizer):
+def encodings(tokenizer, texts=None, repeated=REPEATED):
+    """Of each text as a template writes it and, where that differs, as a user does."""
+
     def both(text):
         tokenizer.encode_special_tokens = False
         template = tokenizer.encode(text, add_special_tokens=False).ids
@@ -187,13 +189,13 @@ def encodings(tokenizer):
         return template, user
 
     cases = []
-    for text in TEXTS + random_texts():
+    for text in TEXTS + random_texts() if texts is None else texts:
         template, user = both(text)
         case = {"text": text, "template": template}
         if user != template:
             case["user"] = user
         cases.append(case)
-    for unit, count in REPEATED:
+    for unit, count in repeated:
         template, user = both(unit * count)
         cases.append(
             {

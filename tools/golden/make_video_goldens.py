@@ -3,10 +3,12 @@ positions of prompts with videos.
 
 Usage: python tools/golden/make_video_goldens.py [OUT]
 
-The positions are those that the model was trained with: time = arange(t) * seconds_per_grid *
-tokens_per_second in 32-bit floats, cut to integers, and text goes on after the largest position. The
-pinned transformers differs (it cuts seconds_per_grid before it multiplies); where seconds_per_grid is
-whole, this script checks that the positions of the videos themselves are the same.
+The positions are those that the model was trained with, as transformers 5.18 and later compute them inside
+a video: time = arange(t) * (seconds_per_grid * tokens_per_second) in 32-bit floats, cut to integers; text
+goes on after the largest position. Every video is checked against get_rope_index of the transformers that
+is installed. The pinned 5.17.0 cuts seconds_per_grid before it multiplies: with it only videos whose
+seconds_per_grid is whole are checked. With a later one (PYTHONPATH=... for this script alone) all are, and
+their number is printed.
 """
 
 import json
@@ -16,6 +18,7 @@ import sys
 import types
 
 import torch
+import transformers
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLConfig
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
@@ -56,7 +59,7 @@ def trained_positions(parts, merge, tokens_per_second):
             t, h, w = part[1], part[2] // merge, part[3] // merge
             time = torch.arange(t).view(-1, 1).expand(-1, h * w)
             if part[0] == "video":
-                time = (time * torch.tensor(part[4], dtype=torch.float32) * tokens_per_second).long()
+                time = (time * (torch.tensor(part[4], dtype=torch.float32) * tokens_per_second)).long()
             rows = torch.arange(h).view(1, -1, 1).expand(t, -1, w)
             columns = torch.arange(w).view(1, 1, -1).expand(t, h, -1)
             lists.append(torch.stack([time.flatten(), rows.flatten(), columns.flatten()]) + start)
@@ -65,14 +68,20 @@ def trained_positions(parts, merge, tokens_per_second):
     return positions, start - positions.shape[1]
 
 
-def check_pinned(parts, positions, config):
-    """The videos' own positions against the pinned reference, each relative to where it begins."""
+# Fractions of a second count, before they are multiplied.
+FIXED = tuple(int(n) for n in transformers.__version__.split(".")[:2]) >= (5, 18)
+
+
+def check_videos(parts, positions, config):
+    """The videos' own positions against the installed reference, each relative to where it begins. How many
+    were compared."""
+    compared = 0
     model = types.SimpleNamespace(config=config)
     model.get_vision_position_ids = Qwen2_5_VLModel.get_vision_position_ids.__get__(model)
     at = 0
     for part in parts:
         size = part[1] if part[0] == "text" else part[1] * part[2] * part[3] // 4
-        if part[0] == "video" and float(part[4]).is_integer():
+        if part[0] == "video" and (FIXED or float(part[4]).is_integer()):
             reference, _ = Qwen2_5_VLModel.get_rope_index(
                 model,
                 torch.zeros(1, size, dtype=torch.long),
@@ -82,12 +91,14 @@ def check_pinned(parts, positions, config):
             )
             own = positions[:, at : at + size]
             assert (reference[:, 0] == own - own.min()).all(), part
+            compared += 1
         at += size
+    return compared
 
 
 def position_cases():
     rng = random.Random(8)
-    cases = []
+    cases, compared = [], 0
     for _ in range(60):
         tokens_per_second = rng.choice([2, 4, 25])
         config = Qwen2_5_VLConfig()
@@ -104,10 +115,11 @@ def position_cases():
                 seconds = rng.choice([1.0, 2.0, 0.5, 1 / 15, 2 / 29.97, 1 / 3, 0.08, rng.uniform(0.01, 3)])
                 parts.append(["video", rng.randint(1, 20), *grid, seconds])
         positions, delta = trained_positions(parts, 2, tokens_per_second)
-        check_pinned(parts, positions, config)
+        compared += check_videos(parts, positions, config)
         cases.append(
             {"tokens_per_second": tokens_per_second, "parts": parts, "positions": positions.tolist(), "delta": delta}
         )
+    print(f"{compared} videos compared with transformers {transformers.__version__}")
     return cases
 
 

@@ -40,9 +40,9 @@ absl::StatusOr<std::vector<int32_t>> TemporalPositions(int64_t patches, double s
   }
   std::vector<int32_t> positions;
   positions.reserve(static_cast<size_t>(patches));
-  const auto seconds = static_cast<float>(seconds_per_grid);
+  const float interval = static_cast<float>(seconds_per_grid) * tokens_per_second;
   for (int64_t i = 0; i < patches; ++i) {
-    const float position = static_cast<float>(i) * seconds * tokens_per_second;
+    const float position = static_cast<float>(i) * interval;
     if (absl::Status status = CheckPosition(position, i); !status.ok()) return status;
     positions.push_back(static_cast<int32_t>(position));
   }

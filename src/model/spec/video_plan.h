@@ -1,13 +1,16 @@
 // Videos before their pixels: which frames are taken, into how many temporal patches they go, and
 // where these stand in time.
 //
-// The reference has changed here more than once. The rule below is the one that Qwen2.5-VL was
-// trained with: the temporal position of patch i is floor(i * seconds_per_grid *
-// tokens_per_second), in 32-bit floats as the reference computes it. transformers 5.17 (the pinned
-// version) cuts seconds_per_grid to a whole number first, so that all positions of a video with
-// more than two frames a second are 0, and lets the text after a video begin at its height and
-// width alone; both are faults (its issue 48669), and results differ from it there, on purpose.
-// Where seconds_per_grid is whole the positions inside a video are the same.
+// The reference has changed here in 2026. Inside a video the rule is that of transformers 5.18 and
+// later (5.24.0 was compared): the temporal position of patch i is floor(i * (seconds_per_grid *
+// tokens_per_second)), in 32-bit floats and in this order. Qwen2.5-VL was trained so, but for the
+// order of the product, which rounds alike where tokens_per_second is a power of two (it is 2).
+// 5.17.0, which is pinned for all else, cuts seconds_per_grid to a whole number first (issue
+// 48669), so that a video of more than two frames a second stands at 0.
+//
+// Text after a video begins behind its largest position on any axis, as in training. Both versions
+// let it begin behind the height and width alone, among the positions of a long video's last
+// patches; results differ there, on purpose.
 
 #ifndef RSERVE_SRC_MODEL_SPEC_VIDEO_PLAN_H_
 #define RSERVE_SRC_MODEL_SPEC_VIDEO_PLAN_H_
