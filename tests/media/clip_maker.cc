@@ -8,7 +8,10 @@ extern "C" {
 #include <libswscale/swscale.h>
 }
 
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace rserve::testing {
 
@@ -22,11 +25,8 @@ class Maker {
     av_frame_free(&frame_);
     av_packet_free(&packet_);
     sws_freeContext(scaler_);
-    if (format_ != nullptr && format_->pb != nullptr) {
-      uint8_t* rest = nullptr;
-      avio_close_dyn_buf(format_->pb, &rest);
-      av_free(rest);
-    }
+    if (io_ != nullptr) av_freep(&io_->buffer);
+    avio_context_free(&io_);
     avformat_free_context(format_);
   }
   Maker(const Maker&) = delete;
@@ -41,16 +41,16 @@ class Maker {
       return false;
     }
     codec_ = avcodec_alloc_context3(codec);
-    const bool lossy = options_.codec == "mpeg4";
+    const bool lossy = options_.codec != "ffv1";
     codec_->width = options_.width;
     codec_->height = options_.height;
     codec_->pix_fmt = lossy ? AV_PIX_FMT_YUV420P : AV_PIX_FMT_BGR0;
-    codec_->time_base = {1, 100};
+    codec_->time_base = {options_.ticks_in, options_.ticks};
     codec_->gop_size = options_.group;
     codec_->thread_count = 1;
     codec_->flags |= AV_CODEC_FLAG_BITEXACT;
     if (lossy) {
-      codec_->max_b_frames = 2;
+      if (options_.codec == "mpeg4") codec_->max_b_frames = options_.container == "avi" ? 0 : 2;
       codec_->bit_rate = 4000000;
     }
     if ((format_->oformat->flags & AVFMT_GLOBALHEADER) != 0) {
@@ -71,7 +71,11 @@ class Maker {
     scaler_ = sws_getContext(
         options_.width, options_.height, AV_PIX_FMT_RGB24, options_.width, options_.height,
         codec_->pix_fmt, SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT, nullptr, nullptr, nullptr);
-    if (scaler_ == nullptr || avio_open_dyn_buf(&format_->pb) < 0) return false;
+    constexpr int kBufferBytes = 4096;
+    auto* buffer = static_cast<uint8_t*>(av_malloc(kBufferBytes));
+    io_ = avio_alloc_context(buffer, kBufferBytes, 1, this, nullptr, &Maker::Write, &Maker::Seek);
+    if (scaler_ == nullptr || io_ == nullptr) return false;
+    format_->pb = io_;
     return avformat_write_header(format_, nullptr) >= 0;
   }
 
@@ -86,15 +90,35 @@ class Maker {
 
   std::vector<uint8_t> Finish() {
     if (!Encode(nullptr) || av_write_trailer(format_) < 0) return {};
-    uint8_t* data = nullptr;
-    const int size = avio_close_dyn_buf(format_->pb, &data);
-    format_->pb = nullptr;
-    std::vector<uint8_t> bytes(data, data + size);
-    av_free(data);
-    return bytes;
+    avio_flush(io_);
+    return std::move(bytes_);
   }
 
  private:
+  // Into memory, and back to fill in sizes: FFmpeg's own buffer in memory loses what AVI writes so.
+#if LIBAVFORMAT_VERSION_MAJOR >= 61
+  static int Write(void* opaque, const uint8_t* data, int size) {
+#else
+  static int Write(void* opaque, uint8_t* data, int size) {
+#endif
+    auto& self = *static_cast<Maker*>(opaque);
+    const size_t end = self.at_ + static_cast<size_t>(size);
+    if (self.bytes_.size() < end) self.bytes_.resize(end);
+    std::memcpy(self.bytes_.data() + self.at_, data, static_cast<size_t>(size));
+    self.at_ = end;
+    return size;
+  }
+  static int64_t Seek(void* opaque, int64_t offset, int whence) {
+    auto& self = *static_cast<Maker*>(opaque);
+    const auto size = static_cast<int64_t>(self.bytes_.size());
+    if ((whence & AVSEEK_SIZE) != 0) return size;
+    if (whence == SEEK_CUR) offset += static_cast<int64_t>(self.at_);
+    if (whence == SEEK_END) offset += size;
+    if (offset < 0) return AVERROR(EINVAL);
+    self.at_ = static_cast<size_t>(offset);
+    return offset;
+  }
+
   bool Rotate() {
     int32_t matrix[9];
     av_display_rotation_set(matrix, options_.rotation);
@@ -125,6 +149,9 @@ class Maker {
   }
 
   const ClipOptions options_;
+  std::vector<uint8_t> bytes_;
+  size_t at_ = 0;
+  AVIOContext* io_ = nullptr;
   AVFormatContext* format_ = nullptr;
   AVCodecContext* codec_ = nullptr;
   AVStream* stream_ = nullptr;

@@ -11,11 +11,14 @@ namespace rserve::testing {
 
 struct ClipOptions {
   std::string container = "matroska";
-  std::string codec = "ffv1";  // lossless, RGB; "mpeg4": lossy, with reordered frames
+  // Lossless, RGB. "mpeg4" and "libvpx" are lossy, "mpeg4" with reordered frames.
+  std::string codec = "ffv1";
   int width = 32;
   int height = 24;
-  int group = 6;               // frames from one entry point to the next
-  std::vector<int64_t> times;  // of the frames, in hundredths of a second
+  int group = 6;    // frames from one entry point to the next
+  int ticks = 100;  // so many in `ticks_in` seconds: 30000 in 1001 are 29.97 a second
+  int ticks_in = 1;
+  std::vector<int64_t> times;  // of the frames, in ticks
   int rotation = 0;            // degrees clockwise that players turn it by
 };
 

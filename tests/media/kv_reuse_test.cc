@@ -181,6 +181,39 @@ TEST_CASE("a video is reused patch by patch") {
   CHECK(engine->stats().encoded_units == kFrames / 2 + 1);
 }
 
+TEST_CASE("supplied embeddings are cut where the reused prefix ends inside of them") {
+  const auto plain = MustCreate(TinyOptions());
+  Conversation conversation;
+  ModelRequest picture = conversation.Turn(1).Ask();
+  picture.keep_embeddings = true;
+  const auto made = Run(*plain, picture);
+  EmbeddingInput rows;
+  rows.data = {reinterpret_cast<const uint8_t*>(made->embeddings.data()),
+               made->embeddings.size() * sizeof(float)};
+  rows.shape = {kPictureTokens, kTinyHidden};
+  rows.grid_h = rows.grid_w = 5;
+  ModelRequest first;
+  first.parts = {UserText{"This: "}, rows, UserText{"Which?"}};
+  first.keep_logits = true;
+  ModelRequest second = first;
+  second.parts[2] = UserText{"How many?"};
+  const auto want = Run(*plain, second);
+  const auto engine = MustCreate(ReuseOptions());
+  Run(*engine, first);
+  const auto detail = Run(*engine, second);
+  CHECK(SameBits(detail->logits, want->logits));
+  // The block that the text behind differs in begins with rows of the picture.
+  const int64_t begin = detail->items[0].token_begin;
+  CHECK(detail->reused_tokens > begin);
+  CHECK(detail->reused_tokens < begin + kPictureTokens);
+  // Other rows of the same grid reuse the text before them alone.
+  std::vector<float> other(made->embeddings.begin(), made->embeddings.end());
+  other.back() += 1;
+  rows.data = {reinterpret_cast<const uint8_t*>(other.data()), other.size() * sizeof(float)};
+  second.parts[1] = rows;
+  CHECK(Run(*engine, second)->reused_tokens <= begin);
+}
+
 TEST_CASE("a request that keeps its embeddings has them all, and reuses nothing") {
   const auto engine = MustCreate(ReuseOptions());
   Conversation conversation;

@@ -7,6 +7,7 @@
 
 #include "src/media/ffmpeg_video.h"
 #include "src/media/video.h"
+#include "src/model/spec/video_plan.h"
 #include "tests/core/rng.h"
 #include "tests/media/clip_maker.h"
 #include "tests/support/catch.h"
@@ -34,10 +35,11 @@ VideoInfo MustRead(const std::vector<uint8_t>& bytes) {
 }
 
 TEST_CASE("a lossless video shows the frames that were put in, at their times, in any order") {
-  const std::string container = GENERATE("matroska", "mov");
+  const std::string container = GENERATE("matroska", "mov", "avi");
   ClipOptions options;
   options.container = container;
-  options.times = EvenTimes(20, 10);
+  options.ticks = 10;  // AVI shows a frame at every tick
+  options.times = EvenTimes(20, 1);
   const auto frames = ClipFrames(options.width, options.height, 20);
   const std::vector<uint8_t> bytes = MakeClip(options, frames);
   CAPTURE(container);
@@ -63,12 +65,13 @@ TEST_CASE("a lossless video shows the frames that were put in, at their times, i
 }
 
 TEST_CASE("frames that are decoded out of order, and far from the beginning, are the same frames") {
-  const std::string container = GENERATE("mp4", "matroska", "mpegts");
+  const std::string container = GENERATE("mp4", "matroska", "mpegts", "avi", "webm");
   ClipOptions options;
   options.container = container;
-  options.codec = "mpeg4";
+  options.codec = container == "webm" ? "libvpx" : "mpeg4";
   options.width = 48, options.height = 32;
-  options.times = EvenTimes(30, 4);
+  options.ticks = 25;
+  options.times = EvenTimes(30, 1);
   const auto frames = ClipFrames(options.width, options.height, 30);
   const std::vector<uint8_t> bytes = MakeClip(options, frames);
   CAPTURE(container);
@@ -107,6 +110,31 @@ TEST_CASE("frames at uneven times keep them") {
   for (size_t i = 0; i < 6; ++i) {
     CHECK(std::abs(info.begin_s[i] - static_cast<double>(options.times[i]) / 100) < 0.002);
   }
+}
+
+TEST_CASE("frames at a rate that is no whole number stand at fractions of a second") {
+  const std::string container = GENERATE("mp4", "mov", "matroska", "webm", "avi", "mpegts");
+  ClipOptions options;
+  options.container = container;
+  options.codec = container == "webm" ? "libvpx" : "mpeg4";
+  options.ticks = 30000, options.ticks_in = 1001;
+  options.times = EvenTimes(12, 1);
+  const std::vector<uint8_t> bytes = MakeClip(options, ClipFrames(32, 24, 12));
+  CAPTURE(container);
+  REQUIRE_FALSE(bytes.empty());
+  const VideoInfo info = MustRead(bytes);
+  REQUIRE(info.frames() == 12);
+  // Matroska counts milliseconds, MPEG-TS 90000ths.
+  for (size_t i = 0; i < 12; ++i) {
+    CHECK(std::abs(info.begin_s[i] - static_cast<double>(i) * 1001 / 30000) < 0.00101);
+  }
+  // Its temporal positions are those of the exact interval between two patches of two frames.
+  const auto by_time = model::TemporalPositions(info.begin_s, 2, 24);
+  const auto by_rate = model::TemporalPositions(6, 2 * 1001.0 / 30000, 24);
+  REQUIRE(by_time.ok());
+  REQUIRE(by_rate.ok());
+  CHECK(*by_time == *by_rate);
+  CHECK(by_rate->back() == 8);  // floor(5 * 0.06673 * 24); cut to whole seconds all would be 0
 }
 
 TEST_CASE("a video that players turn is planned and shown turned") {
@@ -162,10 +190,18 @@ void TryAll(const std::vector<uint8_t>& bytes) {
 
 TEST_CASE("damaged video files end in words, whatever byte is wrong or missing") {
   ClipOptions options;
-  options.container = GENERATE("matroska", "mp4", "mpegts");
-  options.codec = GENERATE("ffv1", "mpeg4");
-  if (options.codec == "ffv1") options.container = options.container == "mp4" ? "mov" : "matroska";
-  options.times = EvenTimes(8, 10);
+  const auto [container, codec] = GENERATE(table<std::string, std::string>({{"matroska", "ffv1"},
+                                                                            {"mov", "ffv1"},
+                                                                            {"avi", "ffv1"},
+                                                                            {"matroska", "mpeg4"},
+                                                                            {"mp4", "mpeg4"},
+                                                                            {"mpegts", "mpeg4"},
+                                                                            {"avi", "mpeg4"},
+                                                                            {"webm", "libvpx"}}));
+  options.container = container;
+  options.codec = codec;
+  options.ticks = 10;
+  options.times = EvenTimes(8, 1);
   const std::vector<uint8_t> bytes = MakeClip(options, ClipFrames(32, 24, 8));
   CAPTURE(options.container, options.codec);
   REQUIRE_FALSE(bytes.empty());
