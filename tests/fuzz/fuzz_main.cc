@@ -1,10 +1,11 @@
 // Runs a target on damaged inputs, for a number of runs or of seconds:
 //
-//   rserve_fuzz TARGET [--runs N] [--seconds S] [--seed K]      N inputs, or as many as S seconds
-//   take rserve_fuzz TARGET --only I [--seed K]                      the one input of a number
-//   rserve_fuzz TARGET FILE...                                  these files as they are
-//   rserve_fuzz TARGET --write FOLDER                           the corpus, a file each
-//   rserve_fuzz --list
+//   rserve_fuzz TARGET [--runs N | --seconds S] [--seed K]  N inputs, or what S seconds take
+//   rserve_fuzz TARGET --only I [--seed K]                  the one input of a number
+//   rserve_fuzz TARGET FILE...                              these files as they are
+//   rserve_fuzz TARGET --write FOLDER                       the corpus, a file each
+//   rserve_fuzz TARGET --words FILE                         the format's words, as libFuzzer reads
+//   them rserve_fuzz --list
 //
 // When a target dies, the number of its input is on the last line, to be given to --only, and the
 // input itself in the file fuzz-TARGET.crash of the working directory.
@@ -107,6 +108,19 @@ void WriteCorpus(const Target& target, const std::string& folder) {
   }
 }
 
+void WriteWords(const Target& target, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  for (const std::string word : target.words) {
+    file << '"';
+    for (const char c : word) {
+      char hex[8];
+      std::snprintf(hex, sizeof(hex), "\\x%02x", static_cast<unsigned>(static_cast<uint8_t>(c)));
+      file << hex;
+    }
+    file << "\"\n";
+  }
+}
+
 void RunOne(const Target& target, const ByteVector& input) {
   running_input = &input;
   alarm(kMaxSecondsARun);
@@ -125,7 +139,7 @@ int Main(int argc, char** argv) {
   if (target == nullptr) {
     std::fprintf(stderr,
                  "usage: %s TARGET [--runs N | --seconds S | --only I] [--seed K] [--write FOLDER] "
-                 "[FILE...]\n",
+                 "[--words FILE] [FILE...]\n",
                  argv[0]);
     return 2;
   }
@@ -148,6 +162,9 @@ int Main(int argc, char** argv) {
       seed = std::strtoull(value(), nullptr, 10);
     } else if (std::strcmp(argv[i], "--write") == 0) {
       WriteCorpus(*target, value());
+      return 0;
+    } else if (std::strcmp(argv[i], "--words") == 0) {
+      WriteWords(*target, value());
       return 0;
     } else {
       files = true;
