@@ -70,12 +70,14 @@ bool Orchestrator::Impl::PlaceEmbedding(Request& r, int32_t unit) {
   const RequestId id = r.plan.id;
   if (config_.policy.gate == Gate::kWholeRequest) {
     if (!places_.TryPlaceAll(id)) return false;
+    EndAwaitKv(r);
     for (int32_t u : r.layout.prompt_order) tracker_.Reserve({id, u});
     r.placed_whole = true;
     return true;
   }
   const UnitPlan& plan = r.plan.units[unit];
   if (!places_.TryPlaceNext(id, {plan.embedding_bytes, plan.pixel_bytes, 1})) return false;
+  EndAwaitKv(r);
   tracker_.Reserve({id, unit});
   r.units[unit].pixels_held = true;
   return true;
@@ -204,6 +206,7 @@ bool Orchestrator::Impl::Enter(RequestId id) {
   stats_.reused_tokens += r.reused_tokens;
   kv_.Allocate(r.kv_lacks, &r.kv_blocks);
   EndWaitForKv(r);
+  EndAwaitKv(r);
   r.has_kv = true;
   places_.Enter(id);
   return true;

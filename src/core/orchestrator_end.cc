@@ -93,6 +93,7 @@ void Orchestrator::Impl::End(Request& r, EventType terminal, absl::Status status
   tokens_.Remove(id);
   places_.StopPlacing(id);
   EndWaitForKv(r);
+  EndAwaitKv(r);
   for (auto it = awaited_.lower_bound({id, 0}); it != awaited_.end() && it->request == id;) {
     it = awaited_.erase(it);
   }

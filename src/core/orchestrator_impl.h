@@ -61,6 +61,7 @@ class Orchestrator::Impl {
     bool has_kv = false;               // entered: has all of its KV blocks
     std::vector<int32_t> kv_blocks;    // before that: those that it shares
     int64_t kv_lacks = -1;             // its entry in kv_lacks_; -1: none
+    int64_t kv_awaited = -1;           // block whose key is its entry in kv_awaited_; -1: none
     int64_t kv_published = 0;          // blocks, from the first one on, that others may share
     int64_t reused_tokens = 0;
     int32_t prepares_out = 0;  // tokens that are out, by what they may touch
@@ -125,7 +126,10 @@ class Orchestrator::Impl {
   void WaitForKv(Request& request);
   void EndWaitForKv(Request& request);
   void HoldReusable(Request& request, int64_t end);
-  void SkipReused(Request& request);
+  void SkipReused(Request& request, int64_t tokens);
+  void AwaitKv(Request& request);
+  void EndAwaitKv(Request& request);
+  void ReuseWhileWaiting(Request& request);
   void ReuseBeforeEntry(Request& request);
   void PublishKv(Request& request, int64_t end);
 
@@ -200,6 +204,9 @@ class Orchestrator::Impl {
   PlaceLedger places_;
   // Blocks that the requests that have not entered still lack, each its number.
   std::multiset<int64_t> kv_lacks_;
+  // Requests with pictures to encode of which none was placed, each under the key of the next block
+  // that it could reuse, by arrival.
+  std::set<std::tuple<KvBlockKey, uint64_t, RequestId>> kv_awaited_;
 
   absl::flat_hash_map<RequestId, std::unique_ptr<Request>> requests_;
   absl::flat_hash_map<ActionToken, Flight> flights_;
@@ -232,6 +239,7 @@ class Orchestrator::Impl {
   std::vector<EmbeddingSlice> slice_scratch_;
   std::vector<StageEntryAction> stage_scratch_;
   std::vector<int32_t> released_scratch_;
+  std::vector<RequestId> awaiting_scratch_;
 };
 
 }  // namespace rserve

@@ -65,7 +65,8 @@ void Orchestrator::Impl::Apply(SubmitInput& input) {
   HoldReusable(r, r.plan.prompt_tokens - 1);
   WaitForKv(r);
   Emit(EventType::kAccepted, r);
-  if (r.reused_tokens > 0) SkipReused(r);
+  if (r.reused_tokens > 0) SkipReused(r, r.reused_tokens);
+  AwaitKv(r);
 
   places_.Add(id, &r.layout);
   QueueForEncode(r);

@@ -19,18 +19,17 @@ void Subtract(Amounts* from, const Amounts& a) {
 
 }  // namespace
 
-void PlaceLedger::AddFloor(const Request& r) {
-  const Amounts& floor = r.layout->floor[r.next];
-  floor_embedding_.insert(floor.embedding_bytes);
-  floor_pixels_.insert(floor.pixel_bytes);
-  floor_units_.insert(floor.units);
+void PlaceLedger::AddFloor(Request& r) {
+  r.floor = r.layout->floor[r.next];
+  floor_embedding_.insert(r.floor.embedding_bytes);
+  floor_pixels_.insert(r.floor.pixel_bytes);
+  floor_units_.insert(r.floor.units);
 }
 
 void PlaceLedger::RemoveFloor(const Request& r) {
-  const Amounts& floor = r.layout->floor[r.next];
-  floor_embedding_.erase(floor_embedding_.find(floor.embedding_bytes));
-  floor_pixels_.erase(floor_pixels_.find(floor.pixel_bytes));
-  floor_units_.erase(floor_units_.find(floor.units));
+  floor_embedding_.erase(floor_embedding_.find(r.floor.embedding_bytes));
+  floor_pixels_.erase(floor_pixels_.find(r.floor.pixel_bytes));
+  floor_units_.erase(floor_units_.find(r.floor.units));
 }
 
 Amounts PlaceLedger::LargestFloor() const {
@@ -70,6 +69,17 @@ void PlaceLedger::Add(RequestId id, const UnitLayout* layout) {
     request->rank = waiting_.insert(waiting_.end(), id);
   }
   requests_[id] = std::move(request);
+}
+
+void PlaceLedger::Relayout(RequestId id) {
+  Request& r = *requests_.find(id)->second;
+  if (!r.placing) return;
+  RemoveFloor(r);
+  if (r.layout->floor.empty()) {
+    Unrank(r);
+  } else {
+    AddFloor(r);
+  }
 }
 
 void PlaceLedger::StopPlacing(RequestId id) {

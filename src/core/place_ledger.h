@@ -28,6 +28,8 @@ class PlaceLedger {
   // Registers a request; those without units to place only hold up nobody. `layout` must outlive
   // the registration. Requests arrive in the order of the calls.
   void Add(RequestId request, const UnitLayout* layout);
+  // The request's layout is another one, of fewer units; nothing of it is placed.
+  void Relayout(RequestId request);
   // The request places nothing more (it ended or all is placed); what it holds stays until Release.
   void StopPlacing(RequestId request);
   // Forgets the request. It must hold nothing.
@@ -60,6 +62,7 @@ class PlaceLedger {
     const UnitLayout* layout = nullptr;
     std::list<RequestId>::iterator rank;  // its place in one of the two lists, while placing
     size_t next = 0;                      // position of the next unit to place
+    Amounts floor;                        // its entry among the floors, while placing
     bool placing = false;
     bool entered = false;
     Amounts held;
@@ -69,7 +72,7 @@ class PlaceLedger {
   bool Fits(const Amounts& more, const Amounts& keep_free) const;
   void Take(Request& request, const Amounts& amounts);
   void Give(Request& request, const Amounts& amounts);
-  void AddFloor(const Request& request);
+  void AddFloor(Request& request);
   void RemoveFloor(const Request& request);
   Amounts LargestFloor() const;
 

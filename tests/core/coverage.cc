@@ -83,6 +83,7 @@ constexpr const char* kNames[] = {
     "prefix reused",
     "prefix reused at entry",
     "unit covered",
+    "unit covered while waiting",
     "unit partly covered",
     "block shared in use",
     "kv evicted",

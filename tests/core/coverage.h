@@ -94,6 +94,7 @@ enum class Reached : int32_t {
   kPrefixReused,
   kPrefixReusedAtEntry,
   kUnitCovered,
+  kUnitCoveredWhileWaiting,
   kUnitPartlyCovered,
   kBlockSharedInUse,
   kKvEvicted,

@@ -265,6 +265,16 @@ void ShadowModel::OnReleasePixels(UnitRef ref) {
                   action.token, " may touch them");
     }
   }
+  // While it waits a request may find that another has written all that reads the unit.
+  if (unit.state == ShadowUnit::State::kWaiting && request->open() && NoneBegun(*request)) {
+    if (request->shape.end_read(ref.unit) <= MayReuse(*request)) {
+      Cover(request, ref.unit);
+      Hit(Reached::kUnitCoveredWhileWaiting);
+    } else if (MustKeep(*request)) {
+      return Fail("8", "r", ref.request, " passes over unit ", ref.unit, ", which is read up to ",
+                  request->shape.end_read(ref.unit), "; written are ", MayReuse(*request));
+    }
+  }
   if (MustKeep(*request) && unit.state != ShadowUnit::State::kEncoded &&
       unit.state != ShadowUnit::State::kCovered) {
     return Fail("6", "pixels of r", ref.request, " unit ", ref.unit, " released before its encode");

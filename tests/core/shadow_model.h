@@ -62,6 +62,7 @@ struct ShadowRequest {
   bool first_token = false;
   bool first_token_due = false;
   int64_t reused = 0;            // tokens of others' KV, as told when it was accepted
+  bool reuse_open = false;       // it may reuse more by now: how much is seen when it enters
   bool entered = false;          // in a micro-batch
   int64_t scheduled = 0;         // tokens in micro-batches, or reused
   int64_t committed = 0;         // through the last stage that reads embeddings
@@ -181,6 +182,9 @@ class ShadowModel : public ActionSink {
 
   // shadow_reuse.cc: KV blocks.
   void AcceptReuse(const EventAction& event, ShadowRequest* request);
+  // Whether none of its units has been begun, so that it may still find that it needs none.
+  bool NoneBegun(const ShadowRequest& request) const;
+  void Cover(ShadowRequest* request, int32_t unit);
   void CheckEnter(const StageEntryAction& entry, ShadowRequest* request);
   void NoteWritten(const ShadowRequest& request, int64_t begin, int64_t end);
   void Overwrite(ShadowBlock* block);

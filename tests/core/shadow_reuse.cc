@@ -34,12 +34,25 @@ void ShadowModel::AcceptReuse(const EventAction& event, ShadowRequest* request) 
       if (request->shape.first_read(u) < tokens) Hit(Reached::kUnitPartlyCovered);
       continue;
     }
-    request->units[u].state = ShadowUnit::State::kCovered;
-    request->encoded[u] = true;
-    request->units_encoded += 1;
+    Cover(request, u);
     Hit(Reached::kUnitCovered);
   }
   request->frontier = request->shape.FrontierOf(request->encoded, tokens);
+}
+
+bool ShadowModel::NoneBegun(const ShadowRequest& request) const {
+  return !request.entered &&
+         std::all_of(request.units.begin(), request.units.end(), [](const ShadowUnit& unit) {
+           return (unit.state == ShadowUnit::State::kWaiting && unit.attempts == 0) ||
+                  unit.state == ShadowUnit::State::kCovered;
+         });
+}
+
+void ShadowModel::Cover(ShadowRequest* request, int32_t unit) {
+  request->units[unit].state = ShadowUnit::State::kCovered;
+  request->encoded[unit] = true;
+  request->units_encoded += 1;
+  request->frontier = request->shape.FrontierOf(request->encoded, request->reused);
 }
 
 void ShadowModel::CheckEnter(const StageEntryAction& entry, ShadowRequest* request) {
@@ -51,8 +64,17 @@ void ShadowModel::CheckEnter(const StageEntryAction& entry, ShadowRequest* reque
     return Fail("8", "r", request->id(), " begins at token ", reused);
   }
   if (reused > request->reused) Hit(Reached::kPrefixReusedAtEntry);
+  for (int32_t u = 0; u < request->shape.num_units(); ++u) {
+    if (request->units[u].state == ShadowUnit::State::kCovered &&
+        request->shape.end_read(u) > reused) {
+      return Fail("8", "r", request->id(), " begins at token ", reused, " and reads unit ", u,
+                  ", which was never encoded");
+    }
+  }
   request->entered = true;
+  request->reuse_open = false;
   request->reused = request->scheduled = request->committed = reused;
+  request->frontier = request->shape.FrontierOf(request->encoded, reused);
   reused_tokens_ += reused;
   request->kv_table.assign(entry.kv_blocks.begin(), entry.kv_blocks.end());
   if (static_cast<int64_t>(request->kv_table.size()) != KvNeed(*request)) {
@@ -105,6 +127,10 @@ void ShadowModel::NoteWritten(const ShadowRequest& request, int64_t begin, int64
     block.written = true;
     block.key = keys[i];
     ++written_[block.key];
+  }
+  for (const auto& other : requests_) {
+    if (other->units_encoded == other->shape.num_units() || !NoneBegun(*other)) continue;
+    other->reuse_open = other->reuse_open || MayReuse(*other) > other->reused;
   }
 }
 

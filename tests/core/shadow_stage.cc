@@ -67,7 +67,7 @@ const ShadowRequest* ShadowModel::Exclusive(bool certain) const {
 }
 
 bool ShadowModel::MayTake(const ShadowRequest& request) const {
-  if (!MustKeep(request)) return false;
+  if (!MustKeep(request) || request.reuse_open) return false;
   if (config_.policy.gate == Gate::kWholeRequest &&
       request.units_encoded < request.shape.num_units()) {
     return false;
@@ -190,6 +190,8 @@ void ShadowModel::CheckOrder(const StageAction& action) {
                       action.micro_batch, ", which has room for ", left);
         }
       }
+    } else if (request->open() && request->reuse_open) {
+      may_be_closed = true;  // it may have tokens, and no room for them
     } else if (request->open() && next < action.entries.size() &&
                request->scheduled < request->shape.plan().prompt_tokens) {
       Hit(Reached::kPassedRequestWithoutTokens);
@@ -239,9 +241,11 @@ void ShadowModel::CheckFirstStage(const StageAction& action) {
                   ", its next is ", request->scheduled);
     }
     const int64_t end = entry.chunk.begin + entry.chunk.tokens;
-    if (end > request->frontier) {
-      return Fail("1", "r", request->id(), " gives tokens up to ", end, ", ready are ",
-                  request->frontier);
+    const int64_t ready = request->entered
+                              ? request->frontier
+                              : request->shape.FrontierOf(request->encoded, entry.chunk.begin);
+    if (end > ready) {
+      return Fail("1", "r", request->id(), " gives tokens up to ", end, ", ready are ", ready);
     }
     if (request->shape.CutsAtomic(end)) {
       return Fail("2", "r", request->id(), " cuts an atomic span at ", end);

@@ -195,13 +195,18 @@ void ShadowModel::CheckWork() {
   const Budgets& limit = config_.budgets;
   const bool any_room = limit.embedding_bytes == INT64_MAX && limit.pixel_bytes == INT64_MAX &&
                         limit.units_in_flight == INT64_MAX;
+  const bool any_open = std::any_of(requests_.begin(), requests_.end(), [](const auto& request) {
+    return request->open() && request->reuse_open;
+  });
   // In an order other than by arrival any of those that have not entered may be the first.
   const bool by_arrival = config_.policy.order == Order::kArrival;
   const bool all_can_enter =
-      any_room && std::all_of(requests_.begin(), requests_.end(), [&](const auto& request) {
+      any_room && !any_open &&
+      std::all_of(requests_.begin(), requests_.end(), [&](const auto& request) {
         return !MayTake(*request) || request->entered || KvNeed(*request) <= kv_free;
       });
   for (const auto& request : requests_) {
+    if (request->open() && request->reuse_open && by_arrival) return;  // it may have tokens or none
     if (!MayTake(*request)) continue;
     const bool entered = request->entered;
     if (!by_arrival && !entered && !all_can_enter) continue;

@@ -155,6 +155,33 @@ TEST_CASE("each picture has its two events once, also where it is covered") {
   CHECK(outcome.detail->times.first_encode_ns == 0);
 }
 
+TEST_CASE("a picture that waits is not encoded once another request has written what reads it") {
+  const std::vector<uint8_t> first = TestPixels(kSide, kSide, 1);
+  const std::vector<uint8_t> second = TestPixels(kSide, kSide, 2);
+  // No text before the pictures, with which a request could enter.
+  ModelRequest request;
+  request.image_markers = false;
+  request.parts = {PixelImage{PixelLayout::kRgb8, first, kSide, kSide},
+                   PixelImage{PixelLayout::kRgb8, second, kSide, kSide},
+                   UserText{"How many are there?"}};
+  request.keep_logits = true;
+  const auto want = Run(*MustCreate(TinyOptions()), request);
+  ModelEngineOptions options = ReuseOptions();
+  // Room for one picture: those of later requests wait until the first request's are through.
+  options.embedding_bytes = kPictureTokens * kTinyRowBytes;
+  const auto engine = MustCreate(options);
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(MustSubmit(*engine, request));
+  for (const auto& [id, outcome] : WaitForAll(*engine, ids)) {
+    CAPTURE(id);
+    REQUIRE(outcome.terminal().type == EventType::kFinished);
+    CHECK(SameBits(outcome.detail->logits, want->logits));
+    CHECK((outcome.detail->reused_tokens >= 2 * kPictureTokens) == (id != ids[0]));
+  }
+  CHECK(engine->stats().encoded_units == 2);
+  CheckAtRest(*engine);
+}
+
 TEST_CASE("a video is reused patch by patch") {
   constexpr int32_t kFrames = 8;
   std::vector<uint8_t> frames;
