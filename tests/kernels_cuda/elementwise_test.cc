@@ -63,10 +63,16 @@ Stream& Rotating(int64_t test) {
   return stream;
 }
 
+// Sizes with edges, and some that nobody has chosen.
+std::vector<int64_t> WithRandom(std::vector<int64_t> sizes, int64_t largest, Random& random) {
+  for (int i = 0; i < 6; ++i) sizes.push_back(random.Int(1, largest));
+  return sizes;
+}
+
 TEST_CASE("RMSNorm agrees with f64, with and without a residual, aligned and not") {
   Random random(11);
   int64_t test = 0;
-  for (int64_t width : {1, 7, 16, 44, 250, 1280, 2040, 3584, 8192}) {
+  for (int64_t width : WithRandom({1, 7, 16, 44, 250, 1280, 2040, 3584, 8192}, 2048, random)) {
     for (const bool residual : {false, true}) {
       const int64_t rows = random.Int(1, 3);
       const bool aligned = width % 8 == 0 && test % 3 != 2;
@@ -159,7 +165,7 @@ TEST_CASE("RMSNorm refuses what no kernel covers") {
 TEST_CASE("SwiGLU and GELU agree with f64") {
   Random random(21);
   int64_t test = 0;
-  for (int64_t width : {1, 13, 64, 85, 264, 2056}) {
+  for (int64_t width : WithRandom({1, 13, 64, 85, 264, 2056}, 2100, random)) {
     const int64_t rows = random.Int(1, 4);
     const bool aligned = width % 8 == 0;
     const int64_t gap = aligned ? 8 : 1, shift = aligned ? 0 : 3;
@@ -195,8 +201,13 @@ TEST_CASE("angles and rotary agree with f64 and leave the other columns alone") 
   struct Shape {
     int64_t heads, dim, head_stride;
   };
-  for (const Shape& shape :
-       {Shape{1, 2, 8}, {3, 22, 24}, {5, 80, 80}, {7, 12, 13}, {2, 128, 128}, {4, 32, 40}}) {
+  std::vector<Shape> shapes = {{1, 2, 8},   {3, 22, 24},   {5, 80, 80},
+                               {7, 12, 13}, {2, 128, 128}, {4, 32, 40}};
+  for (int i = 0; i < 6; ++i) {
+    const int64_t dim = 2 * random.Int(1, 64);
+    shapes.push_back({random.Int(1, 8), dim, dim + random.Int(0, 9)});
+  }
+  for (const Shape& shape : shapes) {
     const int64_t rows = random.Int(1, 5), pairs = shape.dim / 2;
     DeviceVector<int32_t> positions(static_cast<size_t>(3 * rows)),
         axis(static_cast<size_t>(pairs));
@@ -251,8 +262,9 @@ TEST_CASE("keys and values reach their slots and nothing else is written") {
   Random random(41);
   int64_t test = 0;
   for (const bool aligned : {true, false}) {
-    for (int64_t block_tokens : {1, 5, 16}) {
-      const int64_t head = aligned ? 24 : 12, heads = 3, blocks = 7, rows = 9;
+    for (int64_t block_tokens : WithRandom({1, 5, 16}, 64, random)) {
+      const int64_t head = aligned ? 8 * random.Int(1, 16) : random.Int(1, 40);
+      const int64_t heads = random.Int(1, 5), blocks = 7, rows = 9;
       Rows<Bf16> qkv(rows, 4 * heads * head, aligned ? 8 : 1, 0);
       random.Fill(qkv.array);
       DeviceVector<int64_t> slots(static_cast<size_t>(blocks * block_tokens));
@@ -298,7 +310,7 @@ TEST_CASE("keys and values reach their slots and nothing else is written") {
 
 TEST_CASE("embedding rows come from the table or from their item") {
   Random random(51);
-  for (int64_t width : {8, 20, 1032}) {
+  for (int64_t width : WithRandom({8, 20, 1032}, 1100, random)) {
     const int64_t rows = 12, vocabulary = 9;
     Rows<Bf16> table(vocabulary, width, 0, 0), y(rows, width, width % 8, 0);
     Rows<Bf16> items[2] = {{5, width, 0, 0}, {3, width, 0, 0}};
@@ -328,7 +340,7 @@ TEST_CASE("embedding rows come from the table or from their item") {
 
 TEST_CASE("conversions round once, permute and pad") {
   Random random(61);
-  for (int64_t width : {1, 11, 48, 1176}) {
+  for (int64_t width : WithRandom({1, 11, 48, 1176}, 1200, random)) {
     const int64_t rows = 4, padded = width + (width % 8 == 0 ? 8 : 5);
     const int64_t gap = width % 8 == 0 ? 8 : 0;
     Rows<float> x(rows, width, gap, 0);
@@ -359,7 +371,8 @@ TEST_CASE("conversions round once, permute and pad") {
 
 TEST_CASE("patchify agrees with the processor's formula in f64") {
   Random random(71);
-  for (int32_t size : {2, 4, 14}) {
+  for (int64_t drawn : WithRandom({2, 4, 14}, 16, random)) {
+    const auto size = static_cast<int32_t>(drawn);
     const int32_t frames = size == 4 ? 1 : 2;
     const int64_t height = 3, width = 4, row_bytes = width * size * 3 + 5;
     const int64_t features = int64_t{3} * frames * size * size, padded = features + 7;
@@ -411,7 +424,7 @@ TEST_CASE("argmax takes the first of the largest, passes over NaN, and knows its
   Random random(81);
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (int64_t count : {1, 31, 512, 513, 5000}) {
+  for (int64_t count : WithRandom({1, 31, 512, 513, 5000}, 3000, random)) {
     Rows<float> logits(4, count, 3, 1);
     for (int64_t r = 0; r < 4; ++r) {
       for (int64_t i = 0; i < count; ++i) logits.at(r, i) = random.Float(8.0f);
