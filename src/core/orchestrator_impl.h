@@ -139,6 +139,9 @@ class Orchestrator::Impl {
   void UpdateOrder(Request& request);
   void ExpireHopes();
   void ChooseTokenBudget();
+  // To the mean of what was best for each of the last micro-batches, however often it is asked
+  // before the next one comes of it: of all at first, then with the older ones fading.
+  void MoveTokenBudget(int64_t budget);
   void ChooseEncodeBatch();
   void ChooseEncodeBatchAlone(const Request& front);
   void Learn(const Flight& flight);
@@ -214,9 +217,11 @@ class Orchestrator::Impl {
   std::vector<Worker> workers_;
   std::vector<Stage> stages_;
   Rates rates_;
-  int64_t budget_ = 0;           // B as chosen last, smoothed; 0: not chosen yet
-  int64_t prefill_backlog_ = 0;  // prompt tokens of open requests in no micro-batch yet
-  int64_t encode_backlog_ = 0;   // tokens of their units that are not encoded
+  int64_t budget_q10_ = 0;           // B in 1/1024 token: a mean, see MoveTokenBudget
+  int64_t budget_moves_ = 0;         // how many values are in it, until older ones fade
+  uint64_t budget_moved_after_ = 0;  // the micro-batch after which it moved last
+  int64_t prefill_backlog_ = 0;      // prompt tokens of open requests in no micro-batch yet
+  int64_t encode_backlog_ = 0;       // tokens of their units that are not encoded
   // Order::kFeasibleFirst: from when on which request cannot meet the SLO.
   std::set<std::tuple<TimeNs, uint64_t, RequestId>> slo_checks_;
   std::set<std::tuple<TimeNs, uint64_t, RequestId>> deadlines_;

@@ -99,12 +99,23 @@ void Orchestrator::Impl::ChooseTokenBudget() {
     const int64_t parts = std::max<int64_t>(prompt / std::max<int64_t>(budget, 1), 1);
     budget = std::max(budget, (prompt - 1) / parts + 1);
   }
-  // Micro-batches of unlike sizes leave stages idle between them, so it moves slowly where there
-  // are several.
-  const int64_t slowness = num_stages_ > 1 ? 32 : 1;
-  budget_ = budget_ == 0 ? budget : budget_ + (budget - budget_) / slowness;
-  tokens_.set_budget_tokens(std::clamp(
-      budget_, std::min(policy.min_token_budget, policy.token_budget), policy.token_budget));
+  const int64_t most = std::min(policy.token_budget, int64_t{1} << 30);
+  MoveTokenBudget(std::clamp(budget, std::min(policy.min_token_budget, most), most));
+}
+
+void Orchestrator::Impl::MoveTokenBudget(int64_t budget) {
+  // One stage alone has none that micro-batches of unlike sizes could leave idle between them.
+  if (num_stages_ == 1) {
+    tokens_.set_budget_tokens(budget);
+    return;
+  }
+  if (budget_moves_ == 0 || budget_moved_after_ != last_micro_batch_) {
+    constexpr int64_t kMemory = 64;
+    budget_moves_ = std::min(budget_moves_ + 1, kMemory);
+    budget_q10_ += (1024 * budget - budget_q10_) / budget_moves_;
+    budget_moved_after_ = last_micro_batch_;
+  }
+  tokens_.set_budget_tokens(budget_q10_ / 1024);
 }
 
 // One worker takes request after request: nothing runs beside a part of one's pictures, so they go

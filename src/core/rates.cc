@@ -6,7 +6,8 @@ namespace rserve {
 namespace {
 
 constexpr int64_t kScale = 1 << 12;  // of one sample's weight
-constexpr int64_t kFade = 16;
+constexpr int64_t kFade = 16;        // of the level
+constexpr int64_t kSplitFade = 256;  // of the split
 
 int64_t ToInt64(absl::int128 value) {
   constexpr int64_t kMost = int64_t{1} << 62;
@@ -19,18 +20,22 @@ int64_t ToInt64(absl::int128 value) {
 void LinearFit::Add(int64_t tokens, TimeNs ns) {
   const absl::int128 x = std::clamp<int64_t>(tokens, 1, int64_t{1} << 20);
   const absl::int128 y = std::clamp<int64_t>(ns, 0, int64_t{1} << 40);
-  const auto fold = [](absl::int128& sum, absl::int128 value) {
-    sum += value * kScale - sum / kFade;
+  const auto fold = [](absl::int128& sum, absl::int128 value, int64_t fade) {
+    sum += value * kScale - sum / fade;
   };
-  fold(n_, 1);
-  fold(x_, x);
-  fold(y_, y);
-  fold(xx_, x * x);
-  fold(xy_, x * y);
+  fold(recent_n_, 1, kFade);
+  fold(recent_x_, x, kFade);
+  fold(recent_y_, y, kFade);
+  fold(n_, 1, kSplitFade);
+  fold(x_, x, kSplitFade);
+  fold(y_, y, kSplitFade);
+  fold(xx_, x * x, kSplitFade);
+  fold(xy_, x * y, kSplitFade);
 
   const absl::int128 spread = n_ * xx_ - x_ * x_;
-  // Sizes that differ by an eighth of their mean or more tell the two parts apart.
-  if (spread * 64 >= x_ * x_ && spread > 0) {
+  // Sizes that differ by a sixteenth of their mean or more tell the two parts apart.
+  const bool tells = spread * 256 >= x_ * x_ && spread > 0;
+  if (tells) {
     const absl::int128 rise = n_ * xy_ - x_ * y_;
     absl::int128 slope_q10 = rise > 0 ? rise * 1024 / spread : 0;
     absl::int128 fixed = (y_ - slope_q10 * x_ / 1024) / n_;
@@ -41,15 +46,25 @@ void LinearFit::Add(int64_t tokens, TimeNs ns) {
     fixed_ns_ = ToInt64(fixed);
     per_token_q10_ = ToInt64(slope_q10);
     known_ = true;
-    return;
   }
-  const absl::int128 told = absl::int128(fixed_ns_) * n_ + absl::int128(per_token_q10_) * x_ / 1024;
-  if (told > 0) {
-    fixed_ns_ = ToInt64(absl::int128(fixed_ns_) * y_ / told);
-    per_token_q10_ = ToInt64(absl::int128(per_token_q10_) * y_ / told);
+  const absl::int128 line =
+      absl::int128(fixed_ns_) * recent_n_ + absl::int128(per_token_q10_) * recent_x_ / 1024;
+  Follow(tells ? line : y_ * recent_x_ / x_);
+  if (line > 0) {
+    fixed_ns_ = ToInt64(absl::int128(fixed_ns_) * recent_y_ / line);
+    per_token_q10_ = ToInt64(absl::int128(per_token_q10_) * recent_y_ / line);
   } else {
-    per_token_q10_ = ToInt64(y_ * 1024 / x_);
+    per_token_q10_ = ToInt64(recent_y_ * 1024 / recent_x_);
   }
+}
+
+void LinearFit::Follow(absl::int128 told) {
+  if (told <= 0 || (recent_y_ * 4 <= told * 5 && recent_y_ * 5 >= told * 4)) return;
+  const int64_t ratio_q10 = std::clamp<int64_t>(ToInt64(recent_y_ * 1024 / told), 1, 1 << 20);
+  // No sum grows beyond what samples at their limit would make it.
+  if (y_ * ratio_q10 / 1024 > n_ * (int64_t{1} << 40)) return;
+  y_ = y_ * ratio_q10 / 1024;
+  xy_ = xy_ * ratio_q10 / 1024;
 }
 
 TimeNs LinearFit::PerTokens(int64_t tokens) const {

@@ -13,24 +13,34 @@
 
 namespace rserve {
 
-// Least squares over the last samples, each new one fading the older ones by a sixteenth: when all
-// costs change, thirty samples later the old ones weigh a seventh. Samples that are all of one size
-// say nothing of the split between fixed and per-token cost; the split then stays as it was and
-// both parts scale with the new samples.
+// How high the line lies is the mean of the last samples, each new one fading the older ones by a
+// sixteenth: when all costs change, thirty samples later the old ones weigh a seventh. How the cost
+// splits into fixed and per token is least squares with a longer memory, a 256th: samples of one
+// size cost unlike amounts (attention over long prompts and short ones), and over a few samples
+// that is far more than the fixed part. Samples that are all of one size say nothing of the split;
+// it then stays as it was and both parts scale with the new samples.
 class LinearFit {
  public:
   // `tokens` >= 1, `ns` >= 0; both are cut at 2^20 and 2^40.
   void Add(int64_t tokens, TimeNs ns);
   bool known() const { return known_; }
   TimeNs fixed_ns() const { return fixed_ns_; }
-  TimeNs mean_ns() const { return n_ > 0 ? static_cast<TimeNs>(y_ / n_) : 0; }  // 0: no sample
+  // Of the recent samples; 0: there is none.
+  TimeNs mean_ns() const { return recent_n_ > 0 ? static_cast<TimeNs>(recent_y_ / recent_n_) : 0; }
   // In 1/1024 ns, so that a fast device is not rounded away.
   int64_t per_token_q10() const { return per_token_q10_; }
   TimeNs At(int64_t tokens) const;
   TimeNs PerTokens(int64_t tokens) const;  // without the fixed part
 
  private:
-  absl::int128 n_ = 0, x_ = 0, y_ = 0, xx_ = 0, xy_ = 0;  // faded sums, scaled
+  // `told`: what the split's samples say that the recent ones took. When that is off by a fourth
+  // all costs have changed, and the split's samples are taken to have cost what they would now:
+  // sizes change with the costs, and a mixture would look like a slope.
+  void Follow(absl::int128 told);
+
+  // Faded sums, scaled: recent ones, and those of the split.
+  absl::int128 recent_n_ = 0, recent_x_ = 0, recent_y_ = 0;
+  absl::int128 n_ = 0, x_ = 0, y_ = 0, xx_ = 0, xy_ = 0;
   bool known_ = false;
   TimeNs fixed_ns_ = 0;
   int64_t per_token_q10_ = 0;

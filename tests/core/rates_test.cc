@@ -42,6 +42,19 @@ TEST_CASE("when all costs triple, thirty samples bring the new ones, whatever th
   }
 }
 
+TEST_CASE("the split holds although samples of one size cost unlike amounts") {
+  Rng rng(5);
+  LinearFit fit;
+  for (int i = 0; i < 1000; ++i) {
+    const int64_t tokens = rng.In(500, 1500);
+    // Attention over what came before: up to two fifths of a token's own cost.
+    fit.Add(tokens, Cost(tokens) + tokens * rng.In(0, 30'000));
+    if (i < 200) continue;
+    CAPTURE(i);
+    CHECK(static_cast<double>(fit.fixed_ns()) == Approx(8e6).epsilon(0.7));
+  }
+}
+
 TEST_CASE("samples of one size give a rate but no split") {
   LinearFit fit;
   for (int i = 0; i < 10; ++i) fit.Add(1000, 5'000'000);

@@ -82,7 +82,8 @@ struct Policy {
   // and 1 + r times that, since the cost of small micro-batches also delays those who come later.
   // Where S is 1, half a micro-batch stands for the other stages: it is what one due sooner waits.
   // Never below min_token_budget nor above token_budget, unless an atomic span needs more. With
-  // several stages it moves by a 32nd of the way a micro-batch; see ChooseTokenBudget for one.
+  // several stages it is the mean over the last 64 micro-batches or so, since unlike sizes leave
+  // stages idle between them.
   bool square_root_budget = false;
   int64_t min_token_budget = 256;
   // An encode batch of C tokens costs o + e C; M tokens take M o / C more than they must, and the
