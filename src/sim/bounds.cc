@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <queue>
+
+#include "absl/functional/function_ref.h"
 
 namespace rserve::sim {
 namespace {
@@ -145,43 +149,63 @@ double MeanFlowShortest(absl::Span<const Job> jobs) {
   return jobs.empty() ? 0 : sum / static_cast<double>(jobs.size());
 }
 
-Bounds ComputeBounds(const SimConfig& config, absl::Span<const SimRequest> requests) {
+namespace {
+
+// Calls its argument with each request, the same ones every time.
+using ForEach = absl::FunctionRef<void(absl::FunctionRef<void(const SimRequest&)>)>;
+
+Bounds BoundsOf(const SimConfig& config, ForEach for_each) {
   Bounds bounds;
-  if (requests.empty()) return bounds;
   const Machine machine(config);
-  const double n = static_cast<double>(requests.size());
-  double critical = 0, tokens = 0;
-  for (const SimRequest& request : requests) {
+  double n = 0, critical = 0, front = 0, tokens = 0;
+  for_each([&](const SimRequest& request) {
+    n += 1;
     critical += static_cast<double>(machine.CriticalPath(request));
+    front += static_cast<double>(FrontEndNs(config, machine.cost(), UnitTokens(request)));
     tokens += static_cast<double>(request.prompt_tokens);
-  }
+  });
+  if (n == 0) return bounds;
   bounds.critical_path_s = critical / n * 1e-9;
   const bool shares = config.layout.encoders == 0;
   double busiest = 0;
+  std::vector<Job> jobs;
   // Device -1 is the encoder's own.
   for (int32_t device = shares ? 0 : -1; device < machine.stages(); ++device) {
-    std::vector<Job> jobs;
+    jobs.clear();
     double work = 0;
-    double before = 0;
-    for (const SimRequest& request : requests) {
-      const TimeNs front_ns = FrontEndNs(config, machine.cost(), UnitTokens(request));
-      before += static_cast<double>(front_ns) / n;
+    for_each([&](const SimRequest& request) {
       Job job;
-      job.release_ns = request.arrival_ns + front_ns;
+      job.release_ns = request.arrival_ns + FrontEndNs(config, machine.cost(), UnitTokens(request));
       if (device >= 0) job.work_ns = machine.StageWork(device, 0, request.prompt_tokens);
       if (device < 0 || (shares && device == 0)) job.work_ns += machine.EncodeWork(request);
       work += static_cast<double>(job.work_ns);
       jobs.push_back(job);
-    }
+    });
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const Job& a, const Job& b) { return a.release_ns < b.release_ns; });
-    const double around = before + static_cast<double>(machine.Tail(device));
+    const double around = front / n + static_cast<double>(machine.Tail(device));
     bounds.fcfs_s = std::max(bounds.fcfs_s, (MeanFlowFcfs(jobs) + around) * 1e-9);
     bounds.shortest_s = std::max(bounds.shortest_s, (MeanFlowShortest(jobs) + around) * 1e-9);
     busiest = std::max(busiest, work);
   }
   if (busiest > 0) bounds.tokens_per_s = tokens / (busiest * 1e-9);
   return bounds;
+}
+
+}  // namespace
+
+Bounds ComputeBounds(const SimConfig& config, absl::Span<const SimRequest> requests) {
+  return BoundsOf(config, [&](absl::FunctionRef<void(const SimRequest&)> visit) {
+    for (const SimRequest& request : requests) visit(request);
+  });
+}
+
+Bounds ComputeBounds(const SimConfig& config,
+                     const std::function<std::unique_ptr<RequestSource>()>& requests) {
+  return BoundsOf(config, [&](absl::FunctionRef<void(const SimRequest&)> visit) {
+    const std::unique_ptr<RequestSource> source = requests();
+    while (const std::optional<SimRequest> request = source->Next()) visit(*request);
+  });
 }
 
 }  // namespace rserve::sim

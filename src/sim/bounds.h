@@ -7,6 +7,8 @@
 #ifndef RSERVE_SRC_SIM_BOUNDS_H_
 #define RSERVE_SRC_SIM_BOUNDS_H_
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -24,6 +26,10 @@ struct Bounds {
 
 // Costs are those of micro-batches of up to 8192 tokens and of encode batches of a whole request.
 Bounds ComputeBounds(const SimConfig& config, absl::Span<const SimRequest> requests);
+// The same for requests that are made anew, one after another, whenever they are asked for, so that
+// a long run holds 16 bytes of each.
+Bounds ComputeBounds(const SimConfig& config,
+                     const std::function<std::unique_ptr<RequestSource>()>& requests);
 
 // Mean time from release to completion on one machine, in nanoseconds.
 struct Job {

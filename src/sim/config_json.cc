@@ -1,8 +1,10 @@
 #include "src/sim/config_json.h"
 
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/model/json/json_fields.h"
 #include "src/sim/scheme.h"
 
@@ -33,6 +35,32 @@ class Fields {
     } else {
       reader_.Int(key, min, max, value);
     }
+  }
+  void Bool(const char* key, bool* value) {
+    known_.insert(key);
+    if (out_ != nullptr) {
+      (*out_)[key] = *value;
+    } else {
+      reader_.Bool(key, value);
+    }
+  }
+  // One of `names`, which stand for the values 0, 1, ... of an enum.
+  template <typename Enum, size_t N>
+  void Name(const char* key, const char* const (&names)[N], Enum* value) {
+    known_.insert(key);
+    if (out_ != nullptr) {
+      (*out_)[key] = names[static_cast<size_t>(*value)];
+      return;
+    }
+    std::string text = names[static_cast<size_t>(*value)];
+    reader_.String(key, &text);
+    for (size_t i = 0; i < N; ++i) {
+      if (text != names[i]) continue;
+      *value = static_cast<Enum>(i);
+      return;
+    }
+    reader_.Fail(
+        key, absl::StrCat("want one of ", absl::StrJoin(std::begin(names), std::end(names), ", ")));
   }
   void Also(const char* key) { known_.insert(key); }
 
@@ -100,13 +128,32 @@ void CalibrationFields(Fields& f, Calibration* c) {
   f.Real("tp_micro_batch_ms", 0, 1e6, &c->tp_micro_batch_ms);
 }
 
+// In the order of their enums.
+constexpr const char* kGates[] = {"streaming", "whole-request"};
+constexpr const char* kSharings[] = {"many", "one-request"};
+constexpr const char* kTriggers[] = {"on-arrival", "on-first-chunk", "on-chunk"};
+constexpr const char* kOrders[] = {"arrival", "shortest-first", "feasible-first"};
+constexpr const char* kRoles[] = {"stage", "encoder"};
+
 void PolicyFields(Fields& f, SimConfig* config) {
-  f.Int("token_budget", 1, kMost, &config->policy.token_budget);
-  f.Int("encode_batch_tokens", 1, INT64_MAX, &config->policy.encode_batch_tokens);
-  f.Int("min_token_budget", 1, kMost, &config->policy.min_token_budget);
-  f.Int("order_stretch", 0, 1000, &config->policy.order_stretch);
-  f.Int("order_guard_ns", 0, kMost * 1024, &config->policy.order_guard_ns);
-  f.Int("encode_flush_ns", 0, kNever, &config->policy.encode_flush_ns);
+  Policy& policy = config->policy;
+  f.Name("gate", kGates, &policy.gate);
+  f.Name("sharing", kSharings, &policy.sharing);
+  f.Name("trigger", kTriggers, &policy.trigger);
+  f.Name("order", kOrders, &policy.order);
+  f.Int("order_stretch", 0, 1000, &policy.order_stretch);
+  f.Int("order_guard_ns", 0, kMost * 1024, &policy.order_guard_ns);
+  f.Int("slo_ns", 0, kMost * 1024, &policy.slo_ns);
+  f.Int("hopeless_guard_ns", 0, kMost * 1024, &policy.hopeless_guard_ns);
+  f.Int("token_budget", 1, INT64_MAX, &policy.token_budget);
+  f.Bool("square_root_budget", &policy.square_root_budget);
+  f.Int("min_token_budget", 1, kMost, &policy.min_token_budget);
+  f.Bool("one_chunk_in_flight", &policy.one_chunk_in_flight);
+  f.Int("encode_batch_tokens", 1, INT64_MAX, &policy.encode_batch_tokens);
+  f.Bool("adaptive_encode_batch", &policy.adaptive_encode_batch);
+  f.Bool("encode_across_requests", &policy.encode_across_requests);
+  f.Int("encode_flush_ns", 0, kNever, &policy.encode_flush_ns);
+  f.Name("first", kRoles, &config->first);
   f.Int("media_lanes", 0, 4096, &config->media_lanes);
   f.Int("max_micro_batches", 0, 4096, &config->max_micro_batches);
   f.Int("max_passes", 1, 1 << 20, &config->max_passes);

@@ -53,6 +53,24 @@ absl::StatusOr<Point> Measure(const SimConfig& config, WorkloadSpec spec,
   return point;
 }
 
+absl::StatusOr<Point> MeasureRequests(const SimConfig& config,
+                                      const std::vector<SimRequest>& requests) {
+  auto source = MakeSource(requests);
+  absl::StatusOr<SimResult> result = Simulate(config, *source);
+  if (!result.ok()) return result.status();
+  Point point;
+  point.summary = Summarise(*result, config.slo_s);
+  point.bounds = ComputeBounds(config, requests);
+  if (requests.size() > 1) {
+    const auto [first, last] = std::minmax_element(
+        requests.begin(), requests.end(),
+        [](const SimRequest& a, const SimRequest& b) { return a.arrival_ns < b.arrival_ns; });
+    const double span_s = static_cast<double>(last->arrival_ns - first->arrival_ns) * 1e-9;
+    if (span_s > 0) point.rate = static_cast<double>(requests.size() - 1) / span_s;
+  }
+  return point;
+}
+
 absl::StatusOr<double> Capacity(const SimConfig& config, WorkloadSpec spec,
                                 const std::vector<uint64_t>& seeds) {
   const std::vector<SimRequest> sample = DrainSource(*MakeSource(spec));
@@ -79,13 +97,17 @@ SimConfig MakeConfig(std::string_view scheme, std::string_view layout, std::stri
 }
 
 std::vector<int64_t> BalancedLayers(const SimConfig& config, const WorkloadSpec& spec) {
+  WorkloadSpec sample = spec;
+  sample.requests = 200;
+  return BalancedLayers(config, DrainSource(*MakeSource(sample)));
+}
+
+std::vector<int64_t> BalancedLayers(const SimConfig& config,
+                                    absl::Span<const SimRequest> requests) {
   const Layout& layout = config.layout;
   if (layout.encoders > 0 || layout.stages < 2) return {};
   const CostModel cost(config.model, config.hardware, config.calibration);
   const int64_t layers = config.model.language.layers;
-  WorkloadSpec sample = spec;
-  sample.requests = 200;
-  const std::vector<SimRequest> requests = DrainSource(*MakeSource(sample));
   // Of all requests: what encoding takes, and what a layer takes in chunks of 2048 tokens.
   double encode = 0, layer = 0;
   const StageCost one = {1, layout.ranks, 1};

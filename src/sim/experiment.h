@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "src/sim/bounds.h"
 #include "src/sim/simulator.h"
 #include "src/sim/summary.h"
@@ -28,6 +29,9 @@ struct Point {
 // Runs `spec` with each seed. The requests are the same at every rate.
 absl::StatusOr<Point> Measure(const SimConfig& config, WorkloadSpec spec,
                               const std::vector<uint64_t>& seeds);
+// The same for requests that were recorded. Its rate is theirs.
+absl::StatusOr<Point> MeasureRequests(const SimConfig& config,
+                                      const std::vector<SimRequest>& requests);
 
 // Requests a second that the configuration serves when three times as many come as its busiest
 // device could serve.
@@ -40,6 +44,7 @@ SimConfig MakeConfig(std::string_view scheme, std::string_view layout, std::stri
 
 // The split with a thin stage 0 that balances stage 0 and the encoder, which share a device, with
 // the other stages, for requests like these. Empty when the layout is not of that kind.
+std::vector<int64_t> BalancedLayers(const SimConfig& config, absl::Span<const SimRequest> requests);
 std::vector<int64_t> BalancedLayers(const SimConfig& config, const WorkloadSpec& spec);
 
 // One line of a table: a number, what it must be, and what the paper says.

@@ -38,7 +38,10 @@ class FigureRuns {
     std::string hardware = "h100";
     double slo_s = 0;
   };
-  const Summary& At(const FigureCase& one, const Where& where, double rate);
+  const Point& PointAt(const FigureCase& one, const Where& where, double rate);
+  const Summary& At(const FigureCase& one, const Where& where, double rate) {
+    return PointAt(one, where, rate).summary;
+  }
   // Of `rserve` on the layout, in requests a second.
   double RserveCapacity(const std::string& layout, const Where& where);
 
@@ -55,8 +58,8 @@ class FigureRuns {
   int64_t done_ = 0;
   std::map<std::tuple<std::string, std::string, std::string, int32_t, std::string, std::string,
                       double, double>,
-           Summary>
-      summaries_;
+           Point>
+      points_;
   std::map<std::tuple<std::string, std::string, int32_t, std::string, std::string>, double>
       capacities_;
 };
@@ -68,7 +71,8 @@ Plot CurvePlot(FigureRuns& runs, const std::vector<FigureCase>& cases,
 double MeanTtft(const Summary& summary);
 double P99Ttft(const Summary& summary);
 
-// Mean and p99 of the TTFT, both logarithmic, with `id` and `title` as beginnings.
+// Mean and p99 of the TTFT, both logarithmic, with `id` and `title` as beginnings. With the mean
+// the least bound of all cases is drawn; those of each are in the CSV.
 void AddTtftPlots(FigureRuns& runs, const std::vector<FigureCase>& cases,
                   const FigureRuns::Where& where, const std::vector<double>& rates,
                   const std::string& id, const std::string& title, const std::string& caption,
@@ -78,6 +82,12 @@ void AddTtftPlots(FigureRuns& runs, const std::vector<FigureCase>& cases,
 Comparison Compare(std::string what, std::string paper, double paper_value,
                    const std::function<double(const std::string& calibration)>& value,
                    std::string note = "", bool per_cent = true);
+
+// Two comparisons of TTFT: of the mean, and beside it of the 99th percentile.
+void CompareTtft(
+    std::string what, std::string paper, double paper_value,
+    const std::function<double(const std::string& calibration, const Pick& pick)>& value,
+    std::string note, Figure* figure, bool per_cent = true);
 
 inline double Change(double from, double to) { return to / from - 1; }
 

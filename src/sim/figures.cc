@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -49,11 +51,11 @@ void FigureRuns::Tick() {
   if (options_.progress) options_.progress(std::min(done_, total_), total_);
 }
 
-const Summary& FigureRuns::At(const FigureCase& one, const Where& where, double rate) {
+const Point& FigureRuns::PointAt(const FigureCase& one, const Where& where, double rate) {
   const auto key =
       std::make_tuple(one.scheme, one.layout, where.calibration, static_cast<int32_t>(where.kind),
                       where.model, where.hardware, where.slo_s, rate);
-  if (auto it = summaries_.find(key); it != summaries_.end()) return it->second;
+  if (auto it = points_.find(key); it != points_.end()) return it->second;
   SimConfig config =
       MakeConfig(one.scheme, one.layout, where.calibration, where.model, where.hardware);
   WorkloadSpec spec;
@@ -62,7 +64,7 @@ const Summary& FigureRuns::At(const FigureCase& one, const Where& where, double 
   spec.requests = options_.requests;
   if (one.scheme == "adaptive") config.layout.layers = BalancedLayers(config, spec);
   config.slo_s = where.slo_s;
-  return summaries_[key] = Run(config, spec).summary;
+  return points_[key] = Run(config, spec);
 }
 
 double FigureRuns::RserveCapacity(const std::string& layout, const Where& where) {
@@ -108,6 +110,31 @@ Plot CurvePlot(FigureRuns& runs, const std::vector<FigureCase>& cases,
   return plot;
 }
 
+namespace {
+
+double Bound(const Point& point) {
+  return std::max(point.bounds.critical_path_s, point.bounds.shortest_s);
+}
+
+void AddBounds(FigureRuns& runs, const std::vector<FigureCase>& cases,
+               const FigureRuns::Where& where, const std::vector<double>& rates, Plot* plot) {
+  constexpr int32_t kBlack = 7, kDotted = 2;
+  PlotSeries least{"least bound of these layouts", {kBlack, kDotted}, rates, {}};
+  least.y.assign(rates.size(), std::numeric_limits<double>::infinity());
+  for (const FigureCase& one : cases) {
+    PlotSeries series{absl::StrCat("bound of ", one.name), one.style, rates, {}, false};
+    for (size_t i = 0; i < rates.size(); ++i) {
+      series.y.push_back(Bound(runs.PointAt(one, where, rates[i])));
+      least.y[i] = std::min(least.y[i], series.y[i]);
+    }
+    plot->series.push_back(std::move(series));
+  }
+  plot->series.push_back(std::move(least));
+  plot->caption += " Black: no policy on any of these layouts has a smaller mean.";
+}
+
+}  // namespace
+
 void AddTtftPlots(FigureRuns& runs, const std::vector<FigureCase>& cases,
                   const FigureRuns::Where& where, const std::vector<double>& rates,
                   const std::string& id, const std::string& title, const std::string& caption,
@@ -119,6 +146,7 @@ void AddTtftPlots(FigureRuns& runs, const std::vector<FigureCase>& cases,
     plot.y_label = "seconds";
     plot.log_y = true;
     plot.caption = caption;
+    if (!tail) AddBounds(runs, cases, where, rates, &plot);
     figure->plots.push_back(std::move(plot));
   }
 }
@@ -135,6 +163,20 @@ Comparison Compare(std::string what, std::string paper, double paper_value,
   out.per_cent = per_cent;
   out.note = std::move(note);
   return out;
+}
+
+void CompareTtft(
+    std::string what, std::string paper, double paper_value,
+    const std::function<double(const std::string& calibration, const Pick& pick)>& value,
+    std::string note, Figure* figure, bool per_cent) {
+  const std::string tail = what + ", 99th percentile";
+  figure->comparisons.push_back(Compare(
+      what + ", mean", std::move(paper), paper_value,
+      [&](const std::string& calibration) { return value(calibration, MeanTtft); }, std::move(note),
+      per_cent));
+  figure->comparisons.push_back(Compare(
+      tail, "", std::numeric_limits<double>::quiet_NaN(),
+      [&](const std::string& calibration) { return value(calibration, P99Ttft); }, "", per_cent));
 }
 
 std::vector<std::string> FigureNumbers() {

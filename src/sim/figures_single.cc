@@ -219,15 +219,21 @@ Figure Figure7(FigureRuns& runs) {
        {"fig7_adaptive_pp2", "adaptive PP2", Named("adaptive", "PP2", cal, "7b")}},
       requests,
       absl::StrCat("Qwen2.5-VL-7B, two devices each. Two requests of 4 pictures (1369 "
-                   "tokens) and 1000 tokens of text, 100 ms apart; lighter: the first. An "
-                   "E before the number of the request is encoding; under epd and rserve the "
-                   "encoder's worker prepares the pictures too. Simulated, calibration ",
+                   "tokens) and 1000 tokens of text, 100 ms apart; lighter: the first. Orange "
+                   "(and an E before the number of the request): encoding, blue: prefill. Under "
+                   "epd and rserve the encoder's worker prepares the pictures too. Simulated, "
+                   "calibration ",
                    cal, "."),
       &figure);
   figure.comparisons.push_back(Compare("epd over vanilla, mean TTFT", "lower (drawing)", kNoNumber,
-                                       ttft("epd", "TP1+E1"), "the drawing has no numbers"));
+                                       ttft("epd", "TP1+E1"),
+                                       "the drawing has no numbers; here the encoder's worker "
+                                       "prepares the pictures, one after another, which the "
+                                       "drawing leaves out and a co-located engine does on host "
+                                       "cores"));
   figure.comparisons.push_back(Compare("intra-request parallelism over vanilla, mean TTFT",
-                                       "lowest (drawing)", kNoNumber, ttft("rserve", "TP1+E1")));
+                                       "lowest (drawing)", kNoNumber, ttft("rserve", "TP1+E1"),
+                                       "as above; adaptive prepares on host cores"));
   return figure;
 }
 
@@ -246,7 +252,7 @@ Figure Figure10(FigureRuns& runs) {
                requests,
                absl::StrCat("Four requests of 2 pictures (1000 tokens) and 600 tokens of text, 50 "
                             "ms apart; the number is that of a micro-batch's first request. "
-                            "Simulated, calibration ",
+                            "Orange: encoding, blue: prefill. Simulated, calibration ",
                             cal, "."),
                &figure);
   figure.comparisons.push_back(Compare(

@@ -12,7 +12,7 @@
 namespace rserve::sim {
 namespace {
 
-constexpr double kWidth = 520, kLeft = 64, kRight = 14, kTop = 30, kArea = 220;
+constexpr double kWidth = 520, kLeft = 64, kRight = 24, kTop = 30, kArea = 220;
 constexpr double kLegendRow = 17, kLaneHeight = 24;
 
 constexpr const char* kColours[] = {"#767676", "#d55e00", "#56b4e9", "#cc79a7",
@@ -107,13 +107,17 @@ std::string Title(const Plot& plot) {
 }
 
 double LegendHeight(const Plot& plot) {
-  return static_cast<double>((plot.series.size() + 1) / 2) * kLegendRow;
+  const auto drawn = std::count_if(plot.series.begin(), plot.series.end(),
+                                   [](const PlotSeries& series) { return series.drawn; });
+  return static_cast<double>((drawn + 1) / 2) * kLegendRow;
 }
 
 std::string Legend(const Plot& plot, double top) {
   std::string out;
-  for (size_t i = 0; i < plot.series.size(); ++i) {
-    const PlotSeries& series = plot.series[i];
+  size_t next = 0;
+  for (const PlotSeries& series : plot.series) {
+    if (!series.drawn) continue;
+    const size_t i = next++;
     const double x = i % 2 == 0 ? kLeft : kLeft + (kWidth - kLeft) / 2;
     const double y = top + static_cast<double>(i / 2) * kLegendRow + 8;
     if (plot.kind == Plot::Kind::kBars) {
@@ -163,7 +167,7 @@ std::string Frame(const Plot& plot, const Axis& x, const Axis& y, double bottom,
 std::string Lines(const Plot& plot) {
   double x_low = 1e300, x_high = -1e300, y_low = 1e300, y_high = -1e300;
   for (const PlotSeries& series : plot.series) {
-    for (size_t i = 0; i < series.x.size(); ++i) {
+    for (size_t i = 0; i < series.x.size() && series.drawn; ++i) {
       if (!std::isfinite(series.y[i]) || (plot.log_y && series.y[i] <= 0)) continue;
       x_low = std::min(x_low, series.x[i]);
       x_high = std::max(x_high, series.x[i]);
@@ -189,6 +193,7 @@ std::string Lines(const Plot& plot) {
     out += Text(at_x(static_cast<double>(i)), bottom + 16, "middle", plot.categories[i]);
   }
   for (const PlotSeries& series : plot.series) {
+    if (!series.drawn) continue;
     std::string points, dots;
     for (size_t i = 0; i < series.x.size(); ++i) {
       if (!std::isfinite(series.y[i]) || (plot.log_y && series.y[i] <= 0)) continue;

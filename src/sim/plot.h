@@ -20,6 +20,7 @@ struct PlotSeries {
   PlotStyle style;
   std::vector<double> x;  // kLines
   std::vector<double> y;  // kLines: by x; kBars: by category; not finite: left out
+  bool drawn = true;      // false: in the CSV only
 };
 
 // One bar of a timeline.

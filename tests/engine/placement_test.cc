@@ -103,6 +103,27 @@ TEST_CASE("sharing is chosen where it can lose less") {
   CHECK(SharingLosesLess({0.9, 0.55}));   // splitting would double nearly all of the prefill
 }
 
+TEST_CASE("a least time is believed once it has come twice, however many were disturbed") {
+  LeastTime time;
+  CHECK_FALSE(time.confirmed());
+  time.Add(1900);
+  CHECK_FALSE(time.confirmed());
+  time.Add(1000);
+  time.Add(2500);
+  CHECK_FALSE(time.confirmed());
+  time.Add(1100);
+  CHECK_FALSE(time.confirmed());  // the second least is a tenth more
+  CHECK(time.ns() == 1000);
+  time.Add(1020);
+  CHECK(time.confirmed());
+  CHECK(time.ns() == 1000);
+  time.Add(900);  // a new least has to come twice again
+  CHECK_FALSE(time.confirmed());
+  time.Add(900);
+  CHECK(time.confirmed());
+  CHECK(time.ns() == 900);
+}
+
 TEST_CASE("what the options say needs no measuring") {
   ModelEngineOptions options;
   options.scheme = Scheme::kRserve;

@@ -31,6 +31,31 @@ TEST_CASE("a configuration comes back from its own JSON") {
   }
 }
 
+TEST_CASE(
+    "every knob of placement and policy comes back, so that a written file is the whole run") {
+  SimConfig config = Base();
+  config.layout = *ParseLayout("PP4");
+  config.layout.layers = {4, 8, 8, 8};
+  REQUIRE(ApplyScheme("adaptive", &config).ok());
+  config.policy.gate = Gate::kWholeRequest;
+  config.policy.sharing = Sharing::kOneRequest;
+  config.policy.order = Order::kFeasibleFirst;
+  config.policy.slo_ns = 5'000'000'000;
+  config.policy.square_root_budget = false;
+  config.policy.adaptive_encode_batch = false;
+  config.policy.one_chunk_in_flight = true;
+  config.first = Role::kEncoder;
+  SimConfig back = Base();
+  REQUIRE(FromJson(ToJson(config), &back).ok());
+  CHECK(ToJson(back) == ToJson(config));
+  CHECK(back.policy.order == Order::kFeasibleFirst);
+  CHECK(back.policy.gate == Gate::kWholeRequest);
+  CHECK_FALSE(back.policy.square_root_budget);
+  CHECK(back.policy.encode_across_requests);
+  CHECK(back.first == Role::kEncoder);
+  CHECK(back.layout.layers == config.layout.layers);
+}
+
 TEST_CASE("presets can be named, and a number of theirs replaced") {
   SimConfig config = Base();
   REQUIRE(FromJson(R"({"model": "72b", "hardware": {"name": "h200", "memory_gb": 96},
@@ -59,6 +84,9 @@ TEST_CASE("a wrong field is refused by its name and changes nothing") {
       {R"({"hardware": {"peak_tflops": -1}})", "peak_tflops"},
       {R"({"calibration": {"mfu": 1}})", "mfu"},
       {R"({"policy": {"token_budget": 0}})", "token_budget"},
+      {R"({"policy": {"gate": "open"}})", "whole-request"},
+      {R"({"policy": {"order": 2}})", "order"},
+      {R"({"policy": {"square_root_budget": 1}})", "square_root_budget"},
       {R"({"layout": "PP4+E1", "scheme": "colocated"})", "colocated"},
   };
   for (const auto& one : cases) {

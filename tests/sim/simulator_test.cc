@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "src/sim/bounds.h"
 #include "src/sim/experiment.h"
@@ -138,6 +139,23 @@ TEST_CASE("no scheme is below the bounds of its layout") {
         CHECK(bounds.shortest_s <= bounds.fcfs_s * 1.0001);
       }
     }
+  }
+}
+
+TEST_CASE("bounds of requests that are made as they are asked for are those of the list") {
+  WorkloadSpec spec;
+  spec.kind = WorkloadKind::kVideo;
+  spec.requests = 40;
+  for (const auto& [scheme, layout] :
+       {std::pair{"rserve", "PP3+E2"}, {"colocated", "PP4"}, {"adaptive", "PP5"}}) {
+    const SimConfig config = Config(scheme, layout);
+    const Bounds list = ComputeBounds(config, DrainSource(*MakeSource(spec)));
+    const Bounds made = ComputeBounds(config, [&] { return MakeSource(spec); });
+    CAPTURE(scheme, layout);
+    CHECK(list.critical_path_s == made.critical_path_s);
+    CHECK(list.fcfs_s == made.fcfs_s);
+    CHECK(list.shortest_s == made.shortest_s);
+    CHECK(list.tokens_per_s == made.tokens_per_s);
   }
 }
 

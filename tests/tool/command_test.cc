@@ -1,5 +1,6 @@
 // The command from outside: exit codes, files it writes, what it says about bad input.
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <string>
@@ -319,6 +320,50 @@ TEST_CASE("sim writes figures and replays what it wrote") {
   CHECK(ran.code == 0);
   CHECK(ran.out.find("20 requests") != std::string::npos);
   CHECK(RunTool({"sim", "replay", folder.File("nowhere.jsonl")}).code != 0);
+
+  ran = RunTool({"sim", "plan", "--devices", "2", "--model", "7b", "--requests-file",
+                 folder.File("day.jsonl"), "--slo", "5"});
+  CAPTURE(ran.out, ran.err);
+  CHECK(ran.code == 0);
+  for (const char* part : {"adaptive PP2", "rserve TP1+E1", "busiest worker", "bounds: alone s"}) {
+    CHECK(ran.out.find(part) != std::string::npos);
+  }
+  std::ofstream(folder.File("empty.jsonl")) << "\n";
+  ran = RunTool({"sim", "run", "--requests-file", folder.File("empty.jsonl")});
+  CHECK(ran.code == 2);
+  CHECK(ran.err.find("has no requests") != std::string::npos);
+}
+
+TEST_CASE("sim sweeps C and B, and a written configuration is the whole run") {
+  const model::TempFolder folder;
+  Ran ran = RunTool({"sim", "sweep", "--cases", "rserve,epd@TP1+E1", "--model", "7b", "--rates",
+                     "0.5,2", "--encode-batch", "1,all", "--token-budget", "512", "--seeds", "1",
+                     "--requests", "20", "--csv", folder.File("sweep.csv")});
+  CAPTURE(ran.out, ran.err);
+  CHECK(ran.code == 0);
+  const std::string rows = Slurp(folder.File("sweep.csv"));
+  CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 2 * 2 * 2);
+  CHECK(rows.find("epd,TP1+E1,all,512,2.000000") != std::string::npos);
+  CHECK(RunTool({"sim", "sweep", "--rates", "0"}).code == 2);
+  CHECK(RunTool({"sim", "sweep", "--requests-file", "x"}).code == 2);
+
+  const std::vector<std::string> first = {
+      "sim",   "run", "--scheme", "adaptive", "--layout",   "PP5", "--feasible-first",
+      "--slo", "4",   "--rate",   "2",        "--requests", "60"};
+  std::vector<std::string> args = first;
+  args.insert(args.end(),
+              {"--write-config", folder.File("system.json"), "--csv", folder.File("a.csv")});
+  REQUIRE(RunTool(args).code == 0);
+  REQUIRE(RunTool({"sim", "run", "--config", folder.File("system.json"), "--rate", "2",
+                   "--requests", "60", "--csv", folder.File("b.csv")})
+              .code == 0);
+  CHECK(Slurp(folder.File("a.csv")) == Slurp(folder.File("b.csv")));
+  // Cases keep their schemes.
+  ran = RunTool({"sim", "sweep", "--config", folder.File("system.json"), "--cases", "rserve",
+                 "--rates", "1", "--seeds", "1", "--requests", "20"});
+  CAPTURE(ran.out, ran.err);
+  CHECK(ran.code == 0);
+  CHECK(ran.out.find("rserve PP4+E1") != std::string::npos);
 }
 
 TEST_CASE("bench model measures loading, encoding and prefilling") {

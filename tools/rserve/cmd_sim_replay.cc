@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "tools/rserve/files.h"
 #include "tools/rserve/progress.h"
 #include "tools/rserve/sim_flags.h"
@@ -38,50 +38,59 @@ int SimReplayCommand(Args args) {
   table.Section("Replay");
   table.List("cases", "CASE,...", &cases, "schemes, each with a layout if not --layout");
   table.Real("speed", "X", 1e-6, 1e6, &speed, "how much faster than recorded they come");
-  AddSystemFlags(&table, &system);
+  AddSystemFlags(&table, &system, {"scheme"});
   table.Section("Output");
   table.String("csv", "FILE", &csv, "case, arrival and TTFT of every request");
   if (std::optional<int> over = ParseOrHelp(kText, &table, args)) return *over;
 
-  auto requests = MakeWorkload(workload);
-  if (!requests.ok()) return FailUsage(requests.status());
-  if (requests->empty()) {
-    return FailUsage(absl::InvalidArgumentError(absl::StrCat(workload.file, " has no requests")));
-  }
-  for (sim::SimRequest& request : *requests) {
+  const absl::Status outputs = CheckOutputs({csv}, {workload.file, system.config_file});
+  if (!outputs.ok()) return FailUsage(outputs);
+  auto traffic = MakeTraffic(workload);
+  if (!traffic.ok()) return FailUsage(traffic.status());
+  for (sim::SimRequest& request : *traffic->recorded) {
     request.arrival_ns =
         std::llround(std::min(static_cast<double>(request.arrival_ns) / speed, 9e18));
   }
-  TextTable out({"case", "TTFT mean s", "p50 s", "p99 s", "bound s", "tokens/s", "SLO",
-                 "embeddings", "failed"});
+  std::vector<std::string> headings = {"case", "TTFT mean s", "p50 s", "p99 s"};
+  for (const std::string& heading : BoundHeadings()) headings.push_back(heading);
+  for (const char* heading : {"tokens/s", "at most", "SLO", "embeddings", "failed"}) {
+    headings.push_back(heading);
+  }
+  TextTable out(std::move(headings));
   std::string rows = "case,arrival_ns,ttft_ns\n";
   Progress progress("replaying");
   int64_t done = 0;
   for (const std::string& one : cases) {
-    const std::vector<std::string> parts = absl::StrSplit(one, absl::MaxSplits('@', 1));
-    const std::string layout = parts.size() > 1 ? parts[1] : system.layout;
-    auto config = MakeSystem(system, parts[0], layout, workload);
+    const SimCase sim_case = ParseCase(one, system.layout);
+    auto config = MakeSystem(system, sim_case.scheme, sim_case.layout, *traffic);
     if (!config.ok()) return FailUsage(config.status());
-    auto source = sim::MakeSource(*requests);
+    auto source = sim::MakeSource(*traffic->recorded);
     auto result = sim::Simulate(*config, *source);
     if (!result.ok()) return FailUsage(result.status());
     const sim::Summary s = sim::Summarise(*result, config->slo_s);
-    const sim::Bounds bounds = sim::ComputeBounds(*config, *requests);
-    const std::string name = absl::StrCat(parts[0], " ", layout);
-    out.Row({name, FormatFixed(s.ttft_mean_s, 3), FormatFixed(s.ttft_p50_s, 3),
-             FormatFixed(s.ttft_p99_s, 3),
-             FormatFixed(std::max(bounds.critical_path_s, bounds.shortest_s), 3),
-             FormatFixed(s.tokens_per_s, 0),
-             config->slo_s > 0 ? FormatPercent(s.slo_attainment) : "-",
-             FormatBytes(s.peak_embedding_bytes), absl::StrCat(s.failed)});
+    const sim::Bounds bounds = sim::ComputeBounds(*config, *traffic->recorded);
+    const std::string name = sim_case.Name();
+    std::vector<std::string> row = {name, TtftCell(s.ttft_mean_s, s), TtftCell(s.ttft_p50_s, s),
+                                    TtftCell(s.ttft_p99_s, s)};
+    for (const std::string& cell : BoundCells(bounds)) row.push_back(cell);
+    for (const std::string& cell :
+         {FormatFixed(s.tokens_per_s, 0), FormatFixed(bounds.tokens_per_s, 0),
+          config->slo_s > 0 ? FormatPercent(s.slo_attainment) : std::string("-"),
+          FormatBytes(s.peak_embedding_bytes), absl::StrCat(s.failed)}) {
+      row.push_back(cell);
+    }
+    out.Row(std::move(row));
     for (const sim::RequestOutcome& r : result->requests) {
       absl::StrAppend(&rows, name, ",", r.arrival_ns, ",", r.ttft_ns, "\n");
     }
     progress.Update(++done, static_cast<int64_t>(cases.size()));
   }
   progress.Finish();
-  std::printf("%s\n%d requests, simulated; bound s: no policy has a smaller mean on that layout\n",
-              out.ToString().c_str(), static_cast<int>(requests->size()));
+  std::printf(
+      "%s\n%d requests, simulated; bounds are of the mean TTFT: no policy on that layout is below "
+      "alone and "
+      "shortest\n",
+      out.ToString().c_str(), static_cast<int>(traffic->recorded->size()));
   if (csv.empty()) return kExitOk;
   const absl::Status status = WriteFile(csv, rows);
   return status.ok() ? kExitOk : Fail(status);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -106,24 +107,37 @@ int SimRunCommand(Args args) {
   table.String("write-config", "FILE", &config_out, "the configuration, to edit");
   if (std::optional<int> over = ParseOrHelp(kRunText, &table, args)) return *over;
 
-  auto config = MakeSystem(system, system.scheme, system.layout, workload);
+  const absl::Status outputs =
+      CheckOutputs({json, csv, trace, config_out}, {workload.file, system.config_file});
+  if (!outputs.ok()) return FailUsage(outputs);
+  auto traffic = MakeTraffic(workload);
+  if (!traffic.ok()) return FailUsage(traffic.status());
+  auto config = MakeSystem(system, system.scheme, system.layout, *traffic);
   if (!config.ok()) return FailUsage(config.status());
   if (!config_out.empty()) {
     if (absl::Status s = WriteFile(config_out, sim::ToJson(*config)); !s.ok()) return Fail(s);
   }
-  auto requests = MakeWorkload(workload);
-  if (!requests.ok()) return FailUsage(requests.status());
+  // Made as they arrive: a long run holds the open ones.
+  const auto requests = [&] {
+    return traffic->recorded.has_value() ? sim::MakeSource(*traffic->recorded)
+                                         : sim::MakeSource(traffic->spec);
+  };
   Progress progress("simulating");
   sim::SimOptions options;
   options.spans = !trace.empty();
-  const auto total = static_cast<int64_t>(requests->size());
+  const int64_t total = traffic->recorded.has_value()
+                            ? static_cast<int64_t>(traffic->recorded->size())
+                            : traffic->spec.requests;
   options.progress = [&](int64_t done) { progress.Update(done, total); };
-  auto source = sim::MakeSource(*requests);
+  const std::unique_ptr<sim::RequestSource> source = requests();
   auto result = sim::Simulate(*config, *source, options);
   progress.Finish();
   if (!result.ok()) return FailUsage(result.status());
   const sim::Summary summary = sim::Summarise(*result, config->slo_s);
-  const sim::Bounds bounds = sim::ComputeBounds(*config, *requests);
+  const sim::Bounds bounds = traffic->recorded.has_value()
+                                 ? sim::ComputeBounds(*config, *traffic->recorded)
+                                 : sim::ComputeBounds(*config, requests);
+  if (summary.failed == summary.requests) return FailUsage(NothingFits(summary.requests));
   Print(*config, summary, bounds);
   if (!json.empty()) {
     if (absl::Status s = WriteFile(json, ResultJson(*config, summary, bounds)); !s.ok()) {
@@ -154,9 +168,10 @@ int SimWorkloadCommand(Args args) {
   table.Section("Output");
   table.String("out", "FILE", &out, "where to; default: standard output");
   if (std::optional<int> over = ParseOrHelp(text, &table, args)) return *over;
-  auto requests = MakeWorkload(workload);
-  if (!requests.ok()) return FailUsage(requests.status());
-  const std::string jsonl = sim::ToJsonl(*requests);
+  if (absl::Status s = CheckOutputs({out}, {workload.file}); !s.ok()) return FailUsage(s);
+  auto traffic = MakeTraffic(workload);
+  if (!traffic.ok()) return FailUsage(traffic.status());
+  const std::string jsonl = sim::ToJsonl(Requests(*traffic));
   if (out.empty()) {
     std::fputs(jsonl.c_str(), stdout);
     return kExitOk;

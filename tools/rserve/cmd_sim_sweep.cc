@@ -1,13 +1,13 @@
-// rserve sim sweep, rserve sim plan.
+// rserve sim sweep.
 
-#include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
+#include "tools/rserve/engine_options.h"
 #include "tools/rserve/files.h"
 #include "tools/rserve/progress.h"
 #include "tools/rserve/sim_flags.h"
@@ -19,54 +19,103 @@ namespace {
 constexpr CommandText kSweepText = {
     "sim sweep", "Simulates several schemes at several rates. A case is SCHEME or SCHEME@LAYOUT.\n",
     "  rserve sim sweep --cases rserve,epd,colocated@PP4,colocated@PP5,adaptive@PP5\n"
-    "  rserve sim sweep --rates 0.5,1,1.5 --seeds 1,2,3 --csv out.csv\n"};
+    "  rserve sim sweep --rates 0.5,1,1.5 --seeds 1,2,3 --csv out.csv\n"
+    "  rserve sim sweep --cases rserve --encode-batch 1,1024,all --token-budget 512,2048\n"};
 
-constexpr CommandText kPlanText = {
-    "sim plan",
-    "Ranks the layouts of a number of devices for a workload: those that hold the model's "
-    "weights,\n"
-    "under every scheme that suits them; first those that meet the SLO for the most requests.\n",
-    "  rserve sim plan --devices 5 --rate 1.2 --slo 5\n"
-    "  rserve sim plan --model 7b --hardware a100-40g --devices 2 --workload tiny-items --rate "
-    "3\n"};
-
-template <typename T, typename Parse>
-absl::StatusOr<std::vector<T>> ParseList(const char* option, const std::vector<std::string>& texts,
-                                         Parse parse) {
-  std::vector<T> values;
+absl::StatusOr<std::vector<double>> ParseRates(const std::vector<std::string>& texts) {
+  std::vector<double> rates;
   for (const std::string& text : texts) {
-    T value = 0;
-    if (!parse(text, &value) || !(value >= 0)) {
+    double rate = 0;
+    if (!absl::SimpleAtod(text, &rate) || !(rate >= 1e-6 && rate <= 1e6)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--", option, ": \"", text, "\" is no number of at least 0"));
+          absl::StrCat("--rates: \"", text, "\" is no number from 1e-06 to 1e+06"));
     }
-    values.push_back(value);
+    rates.push_back(rate);
   }
-  return values;
-}
-
-absl::StatusOr<std::vector<uint64_t>> ParseSeeds(const std::vector<std::string>& texts) {
-  return ParseList<uint64_t>("seeds", texts, [](const std::string& text, uint64_t* value) {
-    return absl::SimpleAtoi(text, value);
-  });
+  return rates;
 }
 
 std::string Attainment(double share, double slo_s) {
   return slo_s > 0 ? FormatPercent(share) : "-";
 }
 
-std::vector<std::string> PointRow(const std::string& name, double rate, double slo_s,
-                                  const sim::Point& p) {
-  const sim::Summary& s = p.summary;
-  return {name,
-          FormatFixed(rate, 3),
-          FormatFixed(s.ttft_mean_s, 3),
-          FormatFixed(s.ttft_p99_s, 3),
-          FormatFixed(std::max(p.bounds.critical_path_s, p.bounds.shortest_s), 3),
-          FormatFixed(s.tokens_per_s, 0),
-          FormatFixed(p.bounds.tokens_per_s, 0),
-          Attainment(s.slo_attainment, slo_s),
-          FormatBytes(s.peak_embedding_bytes)};
+// One combination of a sweep that is left when the rate is given.
+struct SweepCase {
+  SimCase sim_case;
+  int64_t encode_batch = 0;
+  int64_t token_budget = 0;
+  sim::SimConfig config;
+};
+
+std::string Setting(int64_t tokens) { return tokens == 0 ? "scheme's" : EncodeBatchName(tokens); }
+
+absl::StatusOr<std::vector<SweepCase>> MakeCases(const std::vector<std::string>& names,
+                                                 const std::vector<std::string>& encode_batches,
+                                                 const std::vector<std::string>& token_budgets,
+                                                 const SystemFlags& system,
+                                                 const Traffic& traffic) {
+  std::vector<int64_t> batches, budgets;
+  for (const std::string& text : encode_batches) {
+    const absl::StatusOr<int64_t> tokens = ParseEncodeBatch(text);
+    if (!tokens.ok()) return tokens.status();
+    batches.push_back(*tokens);
+  }
+  for (const std::string& text : token_budgets) {
+    const absl::StatusOr<int64_t> tokens = ParseTokenBudget(text);
+    if (!tokens.ok()) return tokens.status();
+    budgets.push_back(*tokens);
+  }
+  if (batches.empty()) batches.push_back(0);
+  if (budgets.empty()) budgets.push_back(0);
+  std::vector<SweepCase> cases;
+  for (const std::string& name : names) {
+    for (int64_t batch : batches) {
+      for (int64_t budget : budgets) {
+        SweepCase one{ParseCase(name, system.layout), batch, budget, {}};
+        SystemFlags flags = system;
+        flags.encode_batch = batch;
+        flags.token_budget = budget;
+        auto config = MakeSystem(flags, one.sim_case.scheme, one.sim_case.layout, traffic);
+        if (!config.ok()) return config.status();
+        one.config = *std::move(config);
+        cases.push_back(std::move(one));
+      }
+    }
+  }
+  return cases;
+}
+
+constexpr char kSweepCsv[] =
+    "case,layout,encode_batch,token_budget,rate,ttft_mean_s,ttft_p50_s,ttft_p90_s,ttft_p99_s,"
+    "critical_path_s,fcfs_bound_s,shortest_bound_s,tokens_per_s,tokens_per_s_bound,"
+    "slo_attainment,peak_embedding_bytes\n";
+
+void AddSweepRow(const SweepCase& one, const sim::Point& point, std::string* rows) {
+  const sim::Summary& s = point.summary;
+  const sim::Bounds& b = point.bounds;
+  absl::StrAppendFormat(rows,
+                        "%s,%s,%s,%s,%.6f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.3f,%.3f,%.6f,%d\n",
+                        one.sim_case.scheme, one.sim_case.layout, Setting(one.encode_batch),
+                        Setting(one.token_budget), point.rate, s.ttft_mean_s, s.ttft_p50_s,
+                        s.ttft_p90_s, s.ttft_p99_s, b.critical_path_s, b.fcfs_s, b.shortest_s,
+                        s.tokens_per_s, b.tokens_per_s, s.slo_attainment, s.peak_embedding_bytes);
+}
+
+std::vector<std::string> SweepTableRow(const SweepCase& one, const sim::Point& point, bool sets_c,
+                                       bool sets_b) {
+  const sim::Summary& s = point.summary;
+  std::vector<std::string> row = {one.sim_case.Name()};
+  if (sets_c) row.push_back(Setting(one.encode_batch));
+  if (sets_b) row.push_back(Setting(one.token_budget));
+  row.push_back(FormatFixed(point.rate, 3));
+  row.push_back(TtftCell(s.ttft_mean_s, s));
+  row.push_back(TtftCell(s.ttft_p99_s, s));
+  for (const std::string& cell : BoundCells(point.bounds)) row.push_back(cell);
+  row.push_back(FormatFixed(s.tokens_per_s, 0));
+  row.push_back(FormatFixed(point.bounds.tokens_per_s, 0));
+  row.push_back(Attainment(s.slo_attainment, one.config.slo_s));
+  row.push_back(FormatBytes(s.peak_embedding_bytes));
+  return row;
 }
 
 }  // namespace
@@ -74,146 +123,67 @@ std::vector<std::string> PointRow(const std::string& name, double rate, double s
 int SimSweepCommand(Args args) {
   SystemFlags system;
   WorkloadFlags workload;
-  std::vector<std::string> cases = {"rserve",        "epd",      "colocated@PP4",
+  std::vector<std::string> names = {"rserve",        "epd",      "colocated@PP4",
                                     "colocated@PP5", "adaptive", "adaptive@PP5"};
   std::vector<std::string> rates = {"0.4", "0.8", "1.2", "1.6"}, seeds = {"1", "2", "3", "4"};
+  std::vector<std::string> encode_batches, token_budgets;
   std::string csv;
   OptionTable table;
   table.Section("Sweep");
-  table.List("cases", "CASE,...", &cases, "schemes, each with a layout if not --layout");
+  table.List("cases", "CASE,...", &names, "schemes, each with a layout if not --layout");
   table.List("rates", "R,...", &rates, "requests a second");
+  table.List("encode-batch", "C,...", &encode_batches,
+             "tokens an encode batch waits for, or all; default: the scheme's");
+  table.List("token-budget", "B,...", &token_budgets,
+             "tokens of a micro-batch, at most; default: the scheme's");
   table.List("seeds", "N,...", &seeds, "of the workload; results are their mean");
-  AddSystemFlags(&table, &system);
-  AddWorkloadFlags(&table, &workload);
+  AddSystemFlags(&table, &system, {"scheme", "encode-batch", "token-budget"});
+  AddWorkloadFlags(&table, &workload, {"requests-file", "rate", "seed"});
   table.Section("Output");
   table.String("csv", "FILE", &csv, "the table with all columns");
   if (std::optional<int> over = ParseOrHelp(kSweepText, &table, args)) return *over;
 
-  auto rate_values = ParseList<double>("rates", rates, [](const std::string& text, double* value) {
-    return absl::SimpleAtod(text, value) && *value > 0 && *value < 1e6;
-  });
+  if (absl::Status s = CheckOutputs({csv}, {system.config_file}); !s.ok()) return FailUsage(s);
+  auto rate_values = ParseRates(rates);
   if (!rate_values.ok()) return FailUsage(rate_values.status());
   auto seed_values = ParseSeeds(seeds);
   if (!seed_values.ok()) return FailUsage(seed_values.status());
-  auto spec = MakeSpec(workload);
-  if (!spec.ok()) return FailUsage(spec.status());
+  auto traffic = MakeTraffic(workload);
+  if (!traffic.ok()) return FailUsage(traffic.status());
+  const auto cases = MakeCases(names, encode_batches, token_budgets, system, *traffic);
+  if (!cases.ok()) return FailUsage(cases.status());
 
-  TextTable out({"case", "rate", "TTFT mean s", "p99 s", "bound s", "tokens/s", "bound", "SLO",
-                 "embeddings"});
-  std::string rows =
-      "case,layout,rate,ttft_mean_s,ttft_p50_s,ttft_p90_s,ttft_p99_s,critical_path_s,fcfs_bound_s,"
-      "shortest_bound_s,tokens_per_s,tokens_per_s_bound,slo_attainment,peak_embedding_bytes\n";
+  std::vector<std::string> headings = {"case"};
+  if (!encode_batches.empty()) headings.push_back("C");
+  if (!token_budgets.empty()) headings.push_back("B");
+  for (const char* heading : {"rate", "TTFT mean s", "p99 s"}) headings.push_back(heading);
+  for (const std::string& heading : BoundHeadings()) headings.push_back(heading);
+  for (const char* heading : {"tokens/s", "at most", "SLO", "embeddings"}) {
+    headings.push_back(heading);
+  }
+  TextTable out(std::move(headings));
+  std::string rows = kSweepCsv;
   Progress progress("simulating");
   int64_t done = 0;
-  const auto total = static_cast<int64_t>(cases.size() * rate_values->size());
-  for (const std::string& one : cases) {
-    const std::vector<std::string> parts = absl::StrSplit(one, absl::MaxSplits('@', 1));
-    const std::string layout = parts.size() > 1 ? parts[1] : system.layout;
-    auto config = MakeSystem(system, parts[0], layout, workload);
-    if (!config.ok()) return FailUsage(config.status());
+  const auto total = static_cast<int64_t>(cases->size() * rate_values->size());
+  for (const SweepCase& one : *cases) {
     for (double rate : *rate_values) {
-      spec->rate = rate;
-      auto point = sim::Measure(*config, *spec, *seed_values);
+      traffic->spec.rate = rate;
+      auto point = sim::Measure(one.config, traffic->spec, *seed_values);
       if (!point.ok()) return FailUsage(point.status());
-      const std::string name = absl::StrCat(parts[0], " ", layout);
-      out.Row(PointRow(name, rate, config->slo_s, *point));
-      const sim::Summary& s = point->summary;
-      absl::StrAppendFormat(
-          &rows, "%s,%s,%.6f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.9f,%.3f,%.3f,%.6f,%d\n", parts[0],
-          layout, rate, s.ttft_mean_s, s.ttft_p50_s, s.ttft_p90_s, s.ttft_p99_s,
-          point->bounds.critical_path_s, point->bounds.fcfs_s, point->bounds.shortest_s,
-          s.tokens_per_s, point->bounds.tokens_per_s, s.slo_attainment, s.peak_embedding_bytes);
+      out.Row(SweepTableRow(one, *point, !encode_batches.empty(), !token_budgets.empty()));
+      AddSweepRow(one, *point, &rows);
       progress.Update(++done, total);
     }
   }
   progress.Finish();
-  std::printf("%s\nsimulated; bound s: no policy has a smaller mean on that layout\n",
-              out.ToString().c_str());
+  std::printf(
+      "%s\nsimulated; bounds are of the mean TTFT: no policy on that layout is below alone and "
+      "shortest\n",
+      out.ToString().c_str());
   if (csv.empty()) return kExitOk;
   const absl::Status status = WriteFile(csv, rows);
   return status.ok() ? kExitOk : Fail(status);
-}
-
-int SimPlanCommand(Args args) {
-  SystemFlags system;
-  WorkloadFlags workload;
-  int64_t devices = 5, show = 10;
-  std::vector<std::string> seeds = {"1", "2"};
-  OptionTable table;
-  table.Section("Plan");
-  table.Int("devices", "N", 1, 64, &devices, "how many there are");
-  table.Int("show", "N", 1, 1000, &show, "how many layouts to list");
-  table.List("seeds", "N,...", &seeds, "of the workload; results are their mean");
-  AddSystemFlags(&table, &system);
-  AddWorkloadFlags(&table, &workload);
-  if (std::optional<int> over = ParseOrHelp(kPlanText, &table, args)) return *over;
-  auto seed_values = ParseSeeds(seeds);
-  if (!seed_values.ok()) return FailUsage(seed_values.status());
-  auto spec = MakeSpec(workload);
-  if (!spec.ok()) return FailUsage(spec.status());
-
-  struct Candidate {
-    std::string name;
-    sim::Point point;
-    size_t busiest = 0;
-  };
-  std::vector<Candidate> found;
-  int64_t too_large = 0;
-  std::vector<std::string> cases;
-  for (int64_t encoders = 0; encoders < devices; ++encoders) {
-    const int64_t left = devices - encoders;
-    const std::string with = encoders > 0 ? absl::StrCat("+E", encoders) : "";
-    const std::vector<std::string> schemes =
-        encoders > 0 ? std::vector<std::string>{"rserve", "epd", "adaptive"}
-                     : std::vector<std::string>{"colocated", "adaptive"};
-    for (const std::string& scheme : schemes) {
-      if (left > 1) cases.push_back(absl::StrCat(scheme, "@PP", left, with));
-      cases.push_back(absl::StrCat(scheme, "@TP", left, with));
-    }
-  }
-  Progress progress("simulating");
-  for (size_t i = 0; i < cases.size(); ++i) {
-    progress.Update(static_cast<int64_t>(i), static_cast<int64_t>(cases.size()));
-    const std::vector<std::string> parts = absl::StrSplit(cases[i], '@');
-    auto config = MakeSystem(system, parts[0], parts[1], workload);
-    if (!config.ok()) return FailUsage(config.status());
-    // A fifth stays for KV, activations and, on a shared device, the vision tower.
-    const double weights = 2.0 * static_cast<double>(sim::MatmulParams(config->model.language));
-    const int32_t shards = config->layout.stages * config->layout.ranks;
-    if (config->model.language.kv_heads % config->layout.ranks != 0) continue;
-    if (weights / shards > 0.8 * config->hardware.memory_gb * 1e9) {
-      ++too_large;
-      continue;
-    }
-    auto point = sim::Measure(*config, *spec, *seed_values);
-    if (!point.ok()) continue;  // more stages than layers
-    const auto& use = point->summary.utilisation;
-    const auto busiest =
-        static_cast<size_t>(std::max_element(use.begin(), use.end()) - use.begin());
-    found.push_back({absl::StrCat(parts[0], " ", parts[1]), *std::move(point), busiest});
-  }
-  progress.Finish();
-  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
-    const sim::Summary &x = a.point.summary, &y = b.point.summary;
-    if (x.slo_attainment != y.slo_attainment) return x.slo_attainment > y.slo_attainment;
-    return x.ttft_mean_s < y.ttft_mean_s;
-  });
-  TextTable out({"layout", "SLO", "TTFT mean s", "p99 s", "bound s", "tokens/s", "at most",
-                 "busiest worker"});
-  for (size_t i = 0; i < found.size() && static_cast<int64_t>(i) < show; ++i) {
-    const sim::Summary& s = found[i].point.summary;
-    const sim::Bounds& b = found[i].point.bounds;
-    out.Row({found[i].name, Attainment(s.slo_attainment, system.slo_s),
-             FormatFixed(s.ttft_mean_s, 3), FormatFixed(s.ttft_p99_s, 3),
-             FormatFixed(std::max(b.critical_path_s, b.shortest_s), 3),
-             FormatFixed(s.tokens_per_s, 0), FormatFixed(b.tokens_per_s, 0),
-             absl::StrCat(found[i].busiest, ", ", FormatPercent(s.utilisation[found[i].busiest]))});
-  }
-  std::printf(
-      "%s\nsimulated; %d layouts left out because their weights take more than 80 %% of a "
-      "device\n",
-      out.ToString().c_str(), static_cast<int>(too_large));
-  return found.empty() ? kExitFailure : kExitOk;
 }
 
 }  // namespace rserve::tool

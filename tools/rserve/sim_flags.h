@@ -4,9 +4,13 @@
 #define RSERVE_TOOLS_RSERVE_SIM_FLAGS_H_
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/sim/experiment.h"
 #include "tools/rserve/command.h"
@@ -30,6 +34,7 @@ struct SystemFlags {
   int64_t order_stretch = -1;
   double slo_s = 0;
   bool feasible_first = false;
+  bool cases = false;  // set by AddSystemFlags
 };
 
 struct WorkloadFlags {
@@ -45,16 +50,45 @@ struct WorkloadFlags {
   int64_t fixed_text_tokens = 2000;
 };
 
-void AddSystemFlags(OptionTable* table, SystemFlags* flags);
-void AddWorkloadFlags(OptionTable* table, WorkloadFlags* flags);
+// What arrives: generated, or recorded in a file.
+struct Traffic {
+  sim::WorkloadSpec spec;
+  std::optional<std::vector<sim::SimRequest>> recorded;  // in the place of `spec`
+};
+
+// Without the options named in `without`, which mean nothing to a command. A command without
+// "scheme" runs cases that have schemes and layouts of their own: of --config only model, hardware
+// and calibration count there.
+using Names = std::initializer_list<std::string_view>;
+void AddSystemFlags(OptionTable* table, SystemFlags* flags, Names without = {});
+void AddWorkloadFlags(OptionTable* table, WorkloadFlags* flags, Names without = {});
 
 // `scheme` and `layout` stand in the place of the flags'. A layout without an encoder of its own
-// gets balanced layers under the adaptive scheme, for requests like the workload's.
+// gets balanced layers under the adaptive scheme, for requests like the traffic's.
 absl::StatusOr<sim::SimConfig> MakeSystem(const SystemFlags& flags, const std::string& scheme,
-                                          const std::string& layout, const WorkloadFlags& workload);
-absl::StatusOr<sim::WorkloadSpec> MakeSpec(const WorkloadFlags& flags);
-// The requests of the file, or generated ones.
-absl::StatusOr<std::vector<sim::SimRequest>> MakeWorkload(const WorkloadFlags& flags);
+                                          const std::string& layout, const Traffic& traffic);
+// INVALID_ARGUMENT names the file and line, or the option; a file without requests is one, too.
+absl::StatusOr<Traffic> MakeTraffic(const WorkloadFlags& flags);
+std::vector<sim::SimRequest> Requests(const Traffic& traffic);
+
+// A case of a list, SCHEME or SCHEME@LAYOUT.
+struct SimCase {
+  std::string scheme;
+  std::string layout;
+  std::string Name() const { return scheme + " " + layout; }
+};
+SimCase ParseCase(const std::string& text, const std::string& default_layout);
+
+// --seeds, each a number of at least 0.
+absl::StatusOr<std::vector<uint64_t>> ParseSeeds(const std::vector<std::string>& texts);
+
+// Why a run served none of its requests: a budget that every one of them is too large for.
+absl::Status NothingFits(int64_t requests);
+// Seconds, or "-" where no request was served.
+std::string TtftCell(double seconds, const sim::Summary& summary);
+// The headings of the bounds of a mean TTFT, and their cells.
+std::vector<std::string> BoundHeadings();
+std::vector<std::string> BoundCells(const sim::Bounds& bounds);
 
 int SimRunCommand(Args args);
 int SimSweepCommand(Args args);

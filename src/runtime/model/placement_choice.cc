@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <latch>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -24,10 +23,12 @@ namespace {
 constexpr int32_t kGridPatches = 16;  // a side: a picture of 224 x 224
 constexpr int32_t kChunkTokens = 128;
 constexpr int32_t kBlockTokens = 16;
-// Repeats: the least of some is what the cores can do; other work on the machine only adds.
-constexpr int32_t kMostRepeats = 20;
-constexpr int32_t kLeastRepeats = 2;
-constexpr TimeNs kEnoughNs = 200'000'000;
+// Rounds, of which each times all four, so that what disturbs the machine for a while does not have
+// its way with all samples of one of them.
+constexpr int32_t kLeastRounds = 2;
+constexpr int32_t kMostRounds = 40;
+constexpr TimeNs kLeastNs = 200'000'000;
+constexpr TimeNs kMostNs = 1'500'000'000;
 
 // What a worker would compute with.
 class Probe {
@@ -130,26 +131,44 @@ absl::Status TimeParts(Probe& encoder, Probe& stage, TimeNs* encode_ns, TimeNs* 
 }
 
 absl::StatusOr<CoreScaling> Measure(Probe& all, Probe& encoder, Probe& stage) {
-  constexpr TimeNs kNone = std::numeric_limits<TimeNs>::max();
-  TimeNs encode_all = kNone, encode_part = kNone, prefill_all = kNone, prefill_part = kNone;
+  LeastTime encode_all, encode_part, prefill_all, prefill_part;
   const TimeNs begin_ns = MonotonicNow();
-  for (int32_t i = 1; i <= kMostRepeats; ++i) {
+  for (int32_t round = 1; round <= kMostRounds; ++round) {
+    TimeNs alone_ns[2] = {kNever, kNever}, beside_ns[2] = {kNever, kNever};
     std::atomic<int32_t> left{1};
     absl::Status status = Time(
-        all, left, [&] { return all.Encode(); }, &encode_all);
+        all, left, [&] { return all.Encode(); }, &alone_ns[0]);
     left = 1;
     if (status.ok())
       status = Time(
-          all, left, [&] { return all.Prefill(); }, &prefill_all);
-    if (status.ok()) status = TimeParts(encoder, stage, &encode_part, &prefill_part);
+          all, left, [&] { return all.Prefill(); }, &alone_ns[1]);
+    if (status.ok()) status = TimeParts(encoder, stage, &beside_ns[0], &beside_ns[1]);
     if (!status.ok()) return status;
-    if (i >= kLeastRepeats && MonotonicNow() - begin_ns > kEnoughNs) break;
+    encode_all.Add(alone_ns[0]);
+    prefill_all.Add(alone_ns[1]);
+    encode_part.Add(beside_ns[0]);
+    prefill_part.Add(beside_ns[1]);
+    const bool sure = encode_all.confirmed() && prefill_all.confirmed() &&
+                      encode_part.confirmed() && prefill_part.confirmed();
+    const TimeNs enough_ns = sure ? kLeastNs : kMostNs;
+    if (round >= kLeastRounds && MonotonicNow() - begin_ns > enough_ns) break;
   }
-  return CoreScaling{static_cast<double>(encode_all) / static_cast<double>(encode_part),
-                     static_cast<double>(prefill_all) / static_cast<double>(prefill_part)};
+  const auto over = [](const LeastTime& whole, const LeastTime& part) {
+    return static_cast<double>(whole.ns()) / static_cast<double>(part.ns());
+  };
+  return CoreScaling{over(encode_all, encode_part), over(prefill_all, prefill_part)};
 }
 
 }  // namespace
+
+void LeastTime::Add(TimeNs ns) {
+  second_ns_ = std::min(second_ns_, std::max(least_ns_, ns));
+  least_ns_ = std::min(least_ns_, ns);
+}
+
+bool LeastTime::confirmed() const {
+  return second_ns_ != kNever && second_ns_ - least_ns_ <= least_ns_ / 32;
+}
 
 bool SharingLosesLess(const CoreScaling& scaling) {
   return scaling.encode + scaling.prefill <= 1 / std::min(scaling.encode, scaling.prefill);

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rserve/cc/model_engine.h"
+#include "rserve/cc/request_plan.h"
 #include "src/backend/cpu/cpu_model.h"
 
 namespace rserve::runtime {
@@ -33,8 +34,25 @@ struct CoreScaling {
 // Ties are shared.
 bool SharingLosesLess(const CoreScaling& scaling);
 
+// The least of a time that is measured again and again. Other work on the machine only adds to a
+// time, so the least is what the cores can do, but a first one may be disturbed as a whole: what
+// has come twice is believed.
+class LeastTime {
+ public:
+  // A round's time, at least 0.
+  void Add(TimeNs ns);
+  // The second least is within a 32nd of the least.
+  bool confirmed() const;
+  TimeNs ns() const { return least_ns_; }  // kNever before the first
+
+ private:
+  TimeNs least_ns_ = kNever;
+  TimeNs second_ns_ = kNever;
+};
+
 // Times one small picture and one chunk through one layer, with the cores and threads that the
-// workers of either placement would have. Takes a fraction of the time that loading takes.
+// workers of either placement would have, in rounds for at least 200 ms (or 40 rounds), then until
+// every time is confirmed or 1.5 s are over. Takes a fraction of the time that loading takes.
 absl::StatusOr<CoreScaling> MeasureScaling(const ModelEngineOptions& options,
                                            const std::shared_ptr<const cpu::CpuModel>& model,
                                            absl::Span<const int> usable);
