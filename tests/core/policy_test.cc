@@ -1,7 +1,14 @@
 #include "rserve/cc/policy.h"
 
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "rserve/cc/orchestrator.h"
+#include "tests/core/plan_builder.h"
+#include "tests/core/rng.h"
 #include "tests/support/catch.h"
 
 namespace rserve::test {
@@ -82,6 +89,70 @@ TEST_CASE("topologies are written as in the paper") {
   CHECK(TopologyName(SchemePlacement(Scheme::kEpd, 1, 1)) == "TP1+E1");
   CHECK(TopologyName(SchemePlacement(Scheme::kColocated, 3, 1)) == "PP3");
   CHECK(TopologyName(SchemePlacement(Scheme::kRserve, 2, 3)) == "PP2+E3");
+}
+
+// Two stages of a machine whose costs grow with the tokens before a chunk; text prompts of many
+// sizes come with gaps in which it idles. Steps `extra` more times wherever something happens.
+class AdaptiveRun final : public ActionSink {
+ public:
+  explicit AdaptiveRun(int extra) : extra_(extra) {
+    OrchestratorConfig config;
+    config.policy = SchemePolicy(Scheme::kAdaptive);
+    config.workers = SchemePlacement(Scheme::kAdaptive, 2, 1);
+    config.max_micro_batches = AdaptiveMicroBatches(config.workers);
+    auto made = Orchestrator::Create(config);
+    REQUIRE(made.ok());
+    core_ = *std::move(made);
+  }
+
+  // The sizes of all micro-batches in order.
+  std::vector<int64_t> Go() {
+    Rng rng(7);
+    TimeNs arrival_ns = 0;
+    for (RequestId id = 1; id <= 120; ++id) {
+      arrival_ns += rng.In(100'000'000, 1'500'000'000);
+      due_.emplace(arrival_ns, SubmitInput{PlanBuilder(id).Text(rng.In(100, 9000)).Build()});
+    }
+    while (!due_.empty()) {
+      now_ns_ = due_.begin()->first;
+      std::vector<Input> inputs = {due_.begin()->second};
+      due_.erase(due_.begin());
+      core_->Step(now_ns_, absl::MakeSpan(inputs), *this);
+      for (int i = 0; i < extra_; ++i) core_->Step(now_ns_, {}, *this);
+    }
+    CHECK(core_->idle());
+    return std::move(sizes_);
+  }
+
+  void OnStage(const StageAction& action) override {
+    TimeNs ns = 8'000'000 + 40'000 * action.tokens;
+    for (const StageEntryAction& entry : action.entries) {
+      ns += 4 * entry.chunk.tokens * entry.chunk.begin;
+    }
+    if (action.stage == 0) sizes_.push_back(action.tokens);
+    due_.emplace(now_ns_ + ns, StageFinishedInput{action.token, absl::OkStatus()});
+  }
+  void OnPrepare(const PrepareAction&) override {}
+  void OnEncode(const EncodeAction&) override {}
+  void OnMicroBatchDropped(uint64_t) override {}
+  void OnReleasePixels(UnitRef) override {}
+  void OnReleaseEmbedding(UnitRef) override {}
+  void OnEvent(const EventAction&) override {}
+  void OnForget(RequestId) override {}
+
+ private:
+  const int extra_;
+  std::unique_ptr<Orchestrator> core_;
+  std::multimap<TimeNs, Input> due_;
+  TimeNs now_ns_ = 0;
+  std::vector<int64_t> sizes_;
+};
+
+TEST_CASE("B depends on the micro-batches there were, not on how often one was asked for") {
+  const std::vector<int64_t> sizes = AdaptiveRun(0).Go();
+  CHECK(std::set<int64_t>(sizes.begin(), sizes.end()).size() > 20);  // it did follow the load
+  CHECK(AdaptiveRun(1).Go() == sizes);
+  CHECK(AdaptiveRun(5).Go() == sizes);
 }
 
 }  // namespace
