@@ -11,8 +11,8 @@
 #   1. one request alone: TTFT of adaptive at most 1.03 of each of them (median of 5);
 #   2. 12 requests at once: mean TTFT at most 1.03 of theirs, throughput at least 0.97 (median of 3).
 #
-# Needs two cores or more that nothing else uses, and python3; takes 8 minutes. Exits with 1 when a
-# claim fails.
+# Needs two cores or more that nothing else uses, and python3; takes less than ten minutes on two.
+# Exits with 1 when a claim fails.
 
 set -euo pipefail
 
