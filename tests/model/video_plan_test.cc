@@ -44,6 +44,25 @@ TEST_CASE("frames are sampled as the reference samples them") {
   CHECK(checked > 300);
 }
 
+TEST_CASE("no frame behind the last one is sampled, however the quotients round") {
+  for (int64_t total = 1; total <= 1200; ++total) {
+    for (int64_t wanted = 2; wanted <= total; wanted += 2) {
+      FrameSampling sampling;
+      sampling.num_frames = wanted;
+      const auto frames = SampleFrames(total, 30, sampling);
+      REQUIRE(frames.ok());
+      if (static_cast<int64_t>(frames->size()) == wanted && frames->back() < total) continue;
+      CAPTURE(total, wanted, frames->size(), frames->back());
+      FAIL("not the frames that were wanted");
+    }
+  }
+  FrameSampling all;
+  all.num_frames = (1 << 24) - 2;
+  const auto frames = SampleFrames((1 << 24) - 1, 30, all);
+  REQUIRE(frames.ok());
+  CHECK(frames->back() < (1 << 24) - 1);
+}
+
 TEST_CASE("videos stand in time where the model was trained to find them, at any frame rate") {
   const json golden = ReadGoldenJson("video.json");
   for (const json& c : golden["positions"]) {

@@ -99,12 +99,15 @@ absl::StatusOr<std::vector<int64_t>> SampleFrames(int64_t total_frames, double s
   }
   if (wanted < 1) wanted = static_cast<double>(total_frames);  // shorter than one temporal patch
   const double step = static_cast<double>(total_frames) / wanted;
-  const auto count = static_cast<int64_t>(std::ceil(static_cast<double>(total_frames) / step));
+  // The reference rounds the quotient up, which can be one more than was wanted: a frame behind the
+  // last one, which it then fails to take.
+  const auto count = static_cast<int64_t>(wanted);
   std::vector<int64_t> frames;
   frames.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
-    // In 32 bits, as the reference's tensor of frame numbers is made.
-    frames.push_back(static_cast<int64_t>(static_cast<float>(static_cast<double>(i) * step)));
+    // In 32 bits, as the reference's tensor of frame numbers is made; these may round up.
+    const auto frame = static_cast<int64_t>(static_cast<float>(static_cast<double>(i) * step));
+    frames.push_back(std::min(frame, total_frames - 1));
   }
   return frames;
 }
