@@ -347,7 +347,7 @@ const std::vector<Target>& Targets() {
           "for",      "endfor",     "if",    "elif",     "else",   "endif",  "set",  "macro",
           "endmacro", "namespace(", "loop.", "messages", "[::-1]", "|",      "trim", "split(",
           "replace(", "tojson",     "is",    "not",      "in",     "range(", "~",    "'"}},
-        {"mrope", RunMrope, {"corpus/mrope"}, {}},
+        {"mrope", RunMrope, {"corpus/mrope", "corpus/mrope_frame_behind"}, {}},
     };
     if (media::VideoFilesSupported()) all->push_back(VideoTarget());
     return all;
