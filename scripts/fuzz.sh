@@ -46,9 +46,14 @@ for target in "${targets[@]}"; do
     mkdir -p "found/$target" "seeds/$target"
     ./tests/rserve_fuzz "$target" --write "seeds/$target"
     ./tests/rserve_fuzz "$target" --words "seeds/$target.words"
+    words=()
+    if [ -s "seeds/$target.words" ]; then
+      words=("-dict=seeds/$target.words")
+    fi
     "./guided/bin/rserve_libfuzzer_$target" -max_total_time="$seconds" -max_len=65536 -timeout=20 \
-      -dict="seeds/$target.words" -rss_limit_mb=2048 -artifact_prefix="crash-$target-" -verbosity=0 -print_final_stats=1 \
-      "found/$target" "seeds/$target" 2>&1 | grep -E "executed_units|ERROR|SUMMARY|Test unit" || true
+      "${words[@]}" -rss_limit_mb=2048 -artifact_prefix="crash-$target-" -verbosity=0 \
+      -print_final_stats=1 "found/$target" "seeds/$target" >"$target.log" 2>&1 || true
+    grep -E "executed_units|ERROR|SUMMARY|Test unit" "$target.log"
     if compgen -G "crash-$target-*" >/dev/null; then
       echo "libFuzzer found a fault: $folder/crash-$target-*" >&2
       exit 1
