@@ -55,8 +55,9 @@
 // gate all of a request is placed at once in order of arrival, so whoever holds embeddings needs no
 // more of them; KV blocks are taken at entry and never asked for again.
 //
-// Reuse gives a request KV blocks before it enters: the shared ones, which it holds from its submit
-// on. Rule (d): it may take hold of more only if all that requests that have not entered hold then,
+// Reuse gives a request KV blocks before it enters: the shared ones, which it holds from when they
+// are found (at its submit, while none of its units has a place, when it is about to enter). Rule
+// (d): it may take hold of more only if all that requests that have not entered hold then,
 // and the most that another of them still lacks, fit the pool together. So for every request that
 // has not entered: its lack and all that later holds keep from it fit the pool (holds only grow
 // under (d), a lack only shrinks, and a request's own hold moves a block from the one to the
