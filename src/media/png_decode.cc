@@ -86,6 +86,12 @@ class PngReader {
 
   static void OnEnd(png_structp png, png_infop) {
     PngReader* self = Self(png);
+    // A stream that ends well may still hold too few rows; libpng does not mind when it is fed.
+    constexpr int kPasses = 7;
+    const bool whole = self->interlaced_ ? png_get_current_pass_number(png) >= kPasses
+                                         : png_get_current_row_number(png) >=
+                                               static_cast<png_uint_32>(self->size_.height);
+    if (!whole) png_error(png, "not enough image data");
     self->ended_ = true;
     if (!self->interlaced_) return;
     for (int32_t y = 0; y < self->size_.height; y += kBandRows) {

@@ -163,31 +163,50 @@ TEST_CASE("the signature of one format before the bytes of another gives a statu
   }
 }
 
-TEST_CASE("a PNG whose pixel data goes on for ever costs no more than its announced size",
-          "[media][hostile]") {
-  // 8 MiB of zeros deflate to 8 KiB; the header says 37 x 23.
+// A PNG that says 37 x 23 RGB, of so many zeros as pixel data, packed whole.
+ByteVector PngOfZeros(size_t count, bool interlaced) {
   const ByteVector file = ReadData("rgb8.png");
-  const ByteVector head(file.begin(), file.begin() + 33);
-  std::vector<uint8_t> zeros(1 << 23);
-  std::vector<uint8_t> packed(compressBound(zeros.size()));
+  ByteVector png(file.begin(), file.begin() + 33);
+  png[28] = interlaced ? 1 : 0;
+  PutBe32(png, 29, Crc32(png.data() + 12, 17));
+  const std::vector<uint8_t> zeros(count);
+  std::vector<uint8_t> packed(compressBound(count));
   uLongf size = packed.size();
-  REQUIRE(compress2(packed.data(), &size, zeros.data(), zeros.size(), 9) == Z_OK);
+  REQUIRE(compress2(packed.data(), &size, zeros.data(), count, 9) == Z_OK);
   packed.resize(size);
-  ByteVector bomb = head;
-  const auto chunk = [&bomb](const char* kind, const std::vector<uint8_t>& data) {
-    const size_t at = bomb.size();
-    bomb.resize(at + 12 + data.size());
-    PutBe32(bomb, at, static_cast<uint32_t>(data.size()));
-    std::memcpy(bomb.data() + at + 4, kind, 4);
-    if (!data.empty()) std::memcpy(bomb.data() + at + 8, data.data(), data.size());
-    PutBe32(bomb, at + 8 + data.size(), Crc32(bomb.data() + at + 4, data.size() + 4));
+  const auto chunk = [&png](const char* kind, const std::vector<uint8_t>& data) {
+    const size_t at = png.size();
+    png.resize(at + 12 + data.size());
+    PutBe32(png, at, static_cast<uint32_t>(data.size()));
+    std::memcpy(png.data() + at + 4, kind, 4);
+    if (!data.empty()) std::memcpy(png.data() + at + 8, data.data(), data.size());
+    PutBe32(png, at + 8 + data.size(), Crc32(png.data() + at + 4, data.size() + 4));
   };
   chunk("IDAT", packed);
   chunk("IEND", {});
+  return png;
+}
+
+TEST_CASE("a PNG whose pixel data goes on for ever costs no more than its announced size",
+          "[media][hostile]") {
+  const ByteVector bomb = PngOfZeros(1 << 23, false);  // 8 KiB
   const absl::Status status = Decode(bomb.data(), bomb.size());
   INFO(status.ToString());
   // libpng stops at the announced rows, and takes or refuses what is left without unpacking it.
   CHECK((status.ok() || absl::IsInvalidArgument(status)));
+}
+
+TEST_CASE("a PNG whose pixel data ends well but too early is refused", "[media][hostile]") {
+  constexpr size_t kAll = 23 * (1 + 3 * 37);
+  for (const bool interlaced : {false, true}) {
+    for (const size_t count : {size_t{1}, size_t{1000}, kAll - 1}) {
+      CAPTURE(interlaced, count);
+      const ByteVector png = PngOfZeros(count, interlaced);
+      CHECK(absl::IsInvalidArgument(Decode(png.data(), png.size())));
+    }
+  }
+  const ByteVector whole = PngOfZeros(kAll, false);
+  CHECK(Decode(whole.data(), whole.size()).ok());
 }
 
 TEST_CASE("a size outside the format or the decoder is refused in the header", "[media][hostile]") {
