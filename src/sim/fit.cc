@@ -116,6 +116,80 @@ SlowedBy Slowed(const Row& parts) {
   return {std::min(parts[4], kMostSlowed), std::min(parts[5], kMostSlowed)};
 }
 
+// What the parts of a cost are multiplied by for one action.
+Row Parts(const ActionSample& sample) {
+  const bool chunk = sample.kind == ActionSample::Kind::kStage;
+  return {static_cast<double>(sample.tokens),
+          1,
+          chunk ? static_cast<double>(sample.pairs) : 0,
+          chunk ? static_cast<double>(sample.finished) : 0,
+          sample.beside_workers_ns,
+          sample.beside_prepares_ns};
+}
+
+// `paces`: of each pass.
+FittedCosts FitAtPaces(absl::Span<const std::vector<ActionSample>> passes,
+                       const std::vector<Pace>& paces, int32_t stages) {
+  const auto fit = [&](ActionSample::Kind kind, int32_t stage) {
+    std::vector<Row> x;
+    std::vector<double> y;
+    for (size_t p = 0; p < passes.size(); ++p) {
+      for (const ActionSample& sample : passes[p]) {
+        if (sample.kind != kind || (stage >= 0 && sample.stage != stage)) continue;
+        const double pace = kind == ActionSample::Kind::kEncode  ? paces[p].encode
+                            : kind == ActionSample::Kind::kStage ? paces[p].stage
+                                                                 : 1;
+        Row parts = Parts(sample);
+        parts[4] /= pace;
+        parts[5] /= pace;
+        x.push_back(parts);
+        y.push_back(static_cast<double>(sample.ns) / pace);
+      }
+    }
+    return Fit(x, y);
+  };
+  FittedCosts costs;
+  const Row prepare = fit(ActionSample::Kind::kPrepare, -1);
+  costs.prepare_token_ns = prepare[0];
+  costs.prepare_ns = prepare[1];
+  costs.prepare_slowed = Slowed(prepare);
+  const Row encode = fit(ActionSample::Kind::kEncode, -1);
+  costs.encode_token_ns = encode[0];
+  costs.encode_ns = encode[1];
+  costs.encode_slowed = Slowed(encode);
+  for (int32_t s = 0; s < stages; ++s) {
+    const Row parts = fit(ActionSample::Kind::kStage, s);
+    costs.stages.push_back({parts[1], parts[0], parts[2], parts[3], Slowed(parts)});
+  }
+  return costs;
+}
+
+// What an action takes alone, and what of the time that it took it lost to others.
+struct Explained {
+  double alone_ns = 0, lost_ns = 0;
+};
+Explained Explain(const FittedCosts& costs, const ActionSample& sample) {
+  const auto tokens = static_cast<double>(sample.tokens);
+  const auto lost = [&sample](const SlowedBy& slowed) {
+    return slowed.by_worker * sample.beside_workers_ns +
+           slowed.by_prepare * sample.beside_prepares_ns;
+  };
+  switch (sample.kind) {
+    case ActionSample::Kind::kPrepare:
+      return {costs.prepare_ns + costs.prepare_token_ns * tokens, lost(costs.prepare_slowed)};
+    case ActionSample::Kind::kEncode:
+      return {costs.encode_ns + costs.encode_token_ns * tokens, lost(costs.encode_slowed)};
+    case ActionSample::Kind::kStage:
+      break;
+  }
+  if (sample.stage < 0 || static_cast<size_t>(sample.stage) >= costs.stages.size()) return {};
+  const FittedStage& stage = costs.stages[static_cast<size_t>(sample.stage)];
+  return {stage.fixed_ns + stage.token_ns * tokens +
+              stage.pair_ns * static_cast<double>(sample.pairs) +
+              stage.finished_ns * static_cast<double>(sample.finished),
+          lost(stage.slowed)};
+}
+
 }  // namespace
 
 void FindNeighbours(absl::Span<ActionSample> pass) {
@@ -156,36 +230,52 @@ double DecisionNs(absl::Span<const ActionSample> pass) {
   return static_cast<double>(*middle);
 }
 
-FittedCosts FitCosts(absl::Span<const ActionSample> samples, int32_t stages) {
-  FittedCosts costs;
-  costs.stages.resize(static_cast<size_t>(stages));
-  std::vector<Row> x;
-  std::vector<double> y;
-  const auto fit = [&](ActionSample::Kind kind, int32_t stage) {
-    x.clear();
-    y.clear();
-    for (const ActionSample& sample : samples) {
-      if (sample.kind != kind || (stage >= 0 && sample.stage != stage)) continue;
-      const bool chunk = kind == ActionSample::Kind::kStage;
-      x.push_back({static_cast<double>(sample.tokens), 1,
-                   chunk ? static_cast<double>(sample.pairs) : 0,
-                   chunk ? static_cast<double>(sample.finished) : 0, sample.beside_workers_ns,
-                   sample.beside_prepares_ns});
-      y.push_back(static_cast<double>(sample.ns));
+FittedCosts FitCosts(absl::Span<const std::vector<ActionSample>> passes, int32_t stages) {
+  std::vector<Pace> paces(passes.size());
+  FittedCosts costs = FitAtPaces(passes, paces, stages);
+  // Paces and costs in turn; each round takes most of what is left of the difference.
+  constexpr int kRounds = 8;
+  for (int round = 0; round < kRounds && passes.size() > 1; ++round) {
+    Pace sum = {0, 0};
+    for (size_t p = 0; p < passes.size(); ++p) {
+      paces[p] = PaceOf(costs, passes[p]);
+      sum.encode += paces[p].encode;
+      sum.stage += paces[p].stage;
     }
-    return Fit(x, y);
+    for (Pace& pace : paces) {
+      pace.encode *= static_cast<double>(paces.size()) / sum.encode;
+      pace.stage *= static_cast<double>(paces.size()) / sum.stage;
+    }
+    costs = FitAtPaces(passes, paces, stages);
+  }
+  return costs;
+}
+
+Pace PaceOf(const FittedCosts& costs, absl::Span<const ActionSample> pass) {
+  struct Sum {
+    double expected_ns = 0, took_ns = 0;
   };
-  const Row prepare = fit(ActionSample::Kind::kPrepare, -1);
-  costs.prepare_token_ns = prepare[0];
-  costs.prepare_ns = prepare[1];
-  costs.prepare_slowed = Slowed(prepare);
-  const Row encode = fit(ActionSample::Kind::kEncode, -1);
-  costs.encode_token_ns = encode[0];
-  costs.encode_ns = encode[1];
-  costs.encode_slowed = Slowed(encode);
-  for (int32_t s = 0; s < stages; ++s) {
-    const Row parts = fit(ActionSample::Kind::kStage, s);
-    costs.stages[static_cast<size_t>(s)] = {parts[1], parts[0], parts[2], parts[3], Slowed(parts)};
+  Sum encodes, stages;
+  for (const ActionSample& sample : pass) {
+    if (sample.kind == ActionSample::Kind::kPrepare) continue;
+    const Explained part = Explain(costs, sample);
+    Sum& sum = sample.kind == ActionSample::Kind::kEncode ? encodes : stages;
+    sum.expected_ns += part.alone_ns;
+    sum.took_ns += std::max(static_cast<double>(sample.ns) - part.lost_ns, 0.0);
+  }
+  const auto ratio = [](const Sum& sum) {
+    return sum.expected_ns > 0 && sum.took_ns > 0 ? sum.took_ns / sum.expected_ns : 1;
+  };
+  return {ratio(encodes), ratio(stages)};
+}
+
+FittedCosts AtPace(FittedCosts costs, const Pace& pace) {
+  costs.encode_ns *= pace.encode;
+  costs.encode_token_ns *= pace.encode;
+  for (FittedStage& stage : costs.stages) {
+    for (double* ns : {&stage.fixed_ns, &stage.token_ns, &stage.pair_ns, &stage.finished_ns}) {
+      *ns *= pace.stage;
+    }
   }
   return costs;
 }

@@ -68,8 +68,24 @@ inline int64_t AttentionPairs(int64_t tokens, int64_t past) {
 
 // Least squares with parts that are not negative: an action that takes w alone, beside others for
 // the times t, takes w + the sum of their shares times t. What the samples do not tell apart (all
-// of one size) goes to the part that grows with the tokens.
-FittedCosts FitCosts(absl::Span<const ActionSample> samples, int32_t stages);
+// of one size) goes to the part that grows with the tokens. Passes are measured one after the other
+// on a machine whose speed may drift, so each has a pace of its own, by which its times are
+// divided; the costs are those at the mean pace.
+FittedCosts FitCosts(absl::Span<const std::vector<ActionSample>> passes, int32_t stages);
+
+// How long actions took over what they take at some costs. Of encodes and of micro-batches, because
+// they may run on different cores, which are not always equally fast.
+struct Pace {
+  double encode = 1;
+  double stage = 1;
+};
+
+// That of the actions of a pass, what they lost to those beside them left out; 1 where there are
+// none.
+Pace PaceOf(const FittedCosts& costs, absl::Span<const ActionSample> pass);
+
+// The costs of encodes and micro-batches on a machine of that pace.
+FittedCosts AtPace(FittedCosts costs, const Pace& pace);
 
 }  // namespace rserve::sim
 

@@ -108,7 +108,7 @@ std::vector<ActionSample> Samples(const FittedStage& truth, const std::vector<in
 
 TEST_CASE("costs that made the samples are found again") {
   const FittedStage truth{3e6, 40000, 12, 5e5, {}};
-  const auto costs = FitCosts(Samples(truth, {256, 300, 17, 640, 90, 512, 33, 256, 800}), 1);
+  const auto costs = FitCosts({Samples(truth, {256, 300, 17, 640, 90, 512, 33, 256, 800})}, 1);
   const FittedStage& stage = costs.stages[0];
   CHECK(Near(stage.fixed_ns, truth.fixed_ns));
   CHECK(Near(stage.token_ns, truth.token_ns));
@@ -129,12 +129,12 @@ TEST_CASE("what samples of one size do not tell apart is put on the tokens, and 
   for (int i = 0; i < 5; ++i) {
     samples.push_back(Encoded(256, 1'000'000));
   }
-  FittedCosts costs = FitCosts(samples, 1);
+  FittedCosts costs = FitCosts({samples}, 1);
   CHECK(costs.encode_ns == 0);
   CHECK(Near(costs.encode_token_ns * 256, 1e6));
   CHECK(costs.stages[0].token_ns == 0);         // no samples
   samples.push_back(Encoded(1024, 5'000'000));  // more than four times
-  costs = FitCosts(samples, 1);
+  costs = FitCosts({samples}, 1);
   CHECK(costs.encode_ns == 0);
   CHECK(costs.encode_token_ns > 0);
 }
@@ -182,11 +182,49 @@ TEST_CASE("how much neighbours slow an action down is found again") {
                                     0.5 * sample.beside_prepares_ns);
     samples.push_back(sample);
   }
-  const FittedCosts costs = FitCosts(samples, 1);
+  const FittedCosts costs = FitCosts({samples}, 1);
   CHECK(Near(costs.encode_ns, 2e6));
   CHECK(Near(costs.encode_token_ns, 3e4));
   CHECK(Near(costs.encode_slowed.by_worker, 0.2));
   CHECK(Near(costs.encode_slowed.by_prepare, 0.5));
+}
+
+TEST_CASE(
+    "passes on a machine whose speed drifts give the costs of its mean pace, and their paces") {
+  const FittedStage truth{3e6, 40000, 12, 5e5, {}};
+  std::vector<std::vector<ActionSample>> passes;
+  const std::vector<Pace> paces = {{0.8, 1.2}, {1.0, 0.9}, {1.2, 0.9}};
+  for (size_t p = 0; p < paces.size(); ++p) {
+    // Of other sizes in each pass, so that neither costs nor paces can be read off alone.
+    std::vector<int64_t> sizes = {256, 300, 17, 640, 90, 512};
+    for (int64_t& size : sizes) size += 70 * static_cast<int64_t>(p);
+    std::vector<ActionSample> pass = Samples(truth, sizes);
+    for (int64_t tokens : {100, 400, 250}) {
+      tokens += 50 * static_cast<int64_t>(p);
+      pass.push_back(Encoded(tokens, 2'000'000 + 30'000 * tokens));
+    }
+    for (ActionSample& sample : pass) {
+      const bool encode = sample.kind == ActionSample::Kind::kEncode;
+      sample.ns = std::llround(static_cast<double>(sample.ns) *
+                               (encode ? paces[p].encode : paces[p].stage));
+    }
+    passes.push_back(std::move(pass));
+  }
+  const FittedCosts costs = FitCosts(passes, 1);
+  CHECK(Near(costs.encode_ns, 2e6));
+  CHECK(Near(costs.encode_token_ns, 3e4));
+  CHECK(Near(costs.stages[0].fixed_ns, truth.fixed_ns));
+  CHECK(Near(costs.stages[0].token_ns, truth.token_ns));
+  CHECK(Near(costs.stages[0].pair_ns, truth.pair_ns));
+  for (size_t p = 0; p < paces.size(); ++p) {
+    const Pace pace = PaceOf(costs, passes[p]);
+    CHECK(Near(pace.encode, paces[p].encode));
+    CHECK(Near(pace.stage, paces[p].stage));
+  }
+  const FittedCosts slower = AtPace(costs, {2, 3});
+  CHECK(Near(slower.encode_token_ns, 6e4));
+  CHECK(Near(slower.stages[0].token_ns, 3 * truth.token_ns));
+  CHECK(PaceOf(costs, {}).encode == 1);
 }
 
 TEST_CASE("actions that run together take longer by what they lose meanwhile") {

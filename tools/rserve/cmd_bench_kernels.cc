@@ -32,9 +32,11 @@ constexpr CommandText kText = {
     "of\n"
     "one block of its vision tower, and prints how fast it is beside what the machine can do:\n"
     "fused multiply-adds in registers (FMA peak) and a[i] = b[i] + 3 c[i] over large arrays\n"
-    "(triad), both with the same threads and measured between the runs of the kernel. Products\n"
-    "and attention should come near the FMA peak; what passes over rows once should come near the\n"
-    "triad, or above it where the rows stay in a cache. Values are medians. No model is needed.\n",
+    "(triad), both with the same threads, the peak before and after each run of the kernel, half "
+    "as\n"
+    "long as the run. Products and attention should come near the FMA peak; what passes over rows\n"
+    "once should come near the triad, or above it where the rows stay in a cache. Values are\n"
+    "medians, shares those of the runs. No model is needed.\n",
     "  rserve bench kernels\n"
     "  rserve bench kernels --threads 1 --weights f16 --rows 16,64,512\n"
     "  rserve bench kernels --kernels avx2 --ops product,attention --json kernels.json\n"};
@@ -126,7 +128,7 @@ struct Result {
 // all.
 struct Sum {
   const KernelCase* first = nullptr;
-  double flop = 0, seconds = 0, peak_flop = 0;
+  double flop = 0, seconds = 0, fma_flop = 0;
 };
 
 std::vector<Sum> Sums(const std::vector<Result>& results) {
@@ -139,7 +141,7 @@ std::vector<Sum> Sums(const std::vector<Result>& results) {
     if (next) out.push_back({result.spec});
     out.back().flop += result.spec->flop;
     out.back().seconds += result.timed.seconds;
-    out.back().peak_flop += result.timed.fma_flops * result.timed.seconds;
+    out.back().fma_flop += result.timed.fma_flop;
   }
   return out;
 }
@@ -154,7 +156,7 @@ std::string Render(const std::vector<Result>& results, double triad) {
     table.Row({spec.op, spec.group, spec.weights, spec.detail, absl::StrCat(spec.rows),
                absl::StrFormat("%.3f", result.timed.seconds * 1e3),
                spec.flop > 0 ? FormatFixed(flops / 1e9, 1) : "",
-               spec.flop > 0 ? FormatPercent(flops / result.timed.fma_flops) : "",
+               spec.flop > 0 ? FormatPercent(spec.flop / result.timed.fma_flop) : "",
                spec.bytes > 0 ? FormatFixed(bytes / 1e9, 1) : "",
                spec.bytes > 0 ? FormatPercent(bytes / triad) : ""});
   }
@@ -166,7 +168,7 @@ std::string Render(const std::vector<Result>& results, double triad) {
     total.Row({sum.first->group == "prefill" ? "a layer" : "a vision block and the merger",
                sum.first->weights, absl::StrCat(sum.first->rows),
                FormatFixed(sum.flop / sum.seconds / 1e9, 1),
-               FormatPercent(sum.flop / sum.peak_flop)});
+               FormatPercent(sum.flop / sum.fma_flop)});
   }
   return absl::StrCat(out, "\n", total.ToString());
 }
@@ -185,7 +187,7 @@ json ResultsJson(const std::vector<Result>& results, const kernels::KernelTable&
     if (!spec.weights.empty()) entry["weights"] = spec.weights;
     if (spec.flop > 0) {
       entry["gflops"] = spec.flop / result.timed.seconds / 1e9;
-      entry["share_of_fma"] = spec.flop / result.timed.seconds / result.timed.fma_flops;
+      entry["share_of_fma"] = spec.flop / result.timed.fma_flop;
     }
     if (spec.bytes > 0) {
       entry["gbytes_per_s"] = spec.bytes / result.timed.seconds / 1e9;
@@ -208,7 +210,6 @@ absl::Status Bench(const KernelFlags& flags, const kernels::KernelTable& isa,
   const std::unique_ptr<cpu::ThreadPool> pool = MakePool(threads, cores);
   cpu::Compute compute(isa, pool.get());
   MachineSpeed machine(isa, pool.get());
-  machine.FmaFlops();
   machine.TriadBytes();
   Progress progress("measuring");
   std::vector<Result> results;

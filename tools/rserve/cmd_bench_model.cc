@@ -36,9 +36,12 @@ constexpr CommandText kText = {
     "bench model",
     "Loads a checkpoint, encodes one picture of each size and prefills one prompt of each length\n"
     "in chunks of each size, with each number of threads, nothing else running; prints seconds,\n"
-    "tokens/s, and the useful work a second beside the FMA peak measured between the runs. Values\n"
-    "are medians. Where the time to first token of schemes is wanted, 'rserve bench' is the "
-    "command.\n",
+    "tokens/s, and the useful work a second beside the FMA peak measured around the runs. Numbers\n"
+    "of threads and chunks take turns; 'speed' is how many times as fast as the first of its "
+    "table\n"
+    "with the same picture or prompt. Values are medians. Where the time to first token of "
+    "schemes\n"
+    "is wanted, 'rserve bench' is the command.\n",
     "  rserve make-model /tmp/m4 --preset 3b --layers 4 --vision-layers 8 --dtype f16\n"
     "  rserve bench model /tmp/m4\n"
     "  rserve bench model /tmp/m4 --threads 1,2 --images 448x448,896x896 --prompts 512,2048 "
@@ -160,65 +163,93 @@ struct Report {
   std::vector<Prefilled> prefills;
 };
 
+// One number of threads, with what works on them.
+struct Lane {
+  int threads = 0;
+  std::unique_ptr<cpu::ThreadPool> pool;
+  MachineSpeed machine;
+  std::unique_ptr<backend::EncoderBackend> encoder;
+  std::unique_ptr<backend::StageBackend> stage;
+
+  Lane(int count, const std::vector<int>& cores, const kernels::KernelTable& isa)
+      : threads(count), pool(MakePool(count, cores)), machine(isa, pool.get()) {}
+};
+
 class ModelBench {
  public:
   ModelBench(const model::ModelFolder& folder, std::shared_ptr<const cpu::CpuModel> model,
-             const kernels::KernelTable& isa, int64_t repeat, int64_t kv_tokens)
+             const kernels::KernelTable& isa, const Plan& plan, int64_t repeat, int64_t kv_tokens)
       : folder_(folder),
         config_(folder.config),
-        model_(std::move(model)),
-        isa_(isa),
+        plan_(plan),
         repeat_(repeat),
-        kv_blocks_((kv_tokens + kBlockTokens - 1) / kBlockTokens) {}
-
-  absl::Status Encode(int threads, const Plan& wanted, Report* report) {
-    if (wanted.pictures.empty()) return absl::OkStatus();
-    const std::unique_ptr<cpu::ThreadPool> pool = MakePool(threads, wanted.cores);
-    MachineSpeed machine(isa_, pool.get());
-    const auto encoder = cpu::MakeCpuEncoder(model_, pool.get());
-    for (const Picture& picture : wanted.pictures) {
-      Encoded out{threads, picture, {}, 0, {}};
-      const absl::StatusOr<model::ImagePlan> plan =
-          model::PlanImage(picture.height, picture.width, folder_.processor);
-      if (!plan.ok()) return plan.status();
-      out.plan = *plan;
-      out.flop = EncodeFlop(config_, plan->grid);
-      const int64_t patches = plan->grid.patches();
-      const std::vector<float> pixels(static_cast<size_t>(patches * config_.vision.patch_dim()),
-                                      0.5f);
-      std::vector<float> rows(static_cast<size_t>(plan->tokens * config_.text.hidden_size));
-      absl::Status status;
-      out.timed = TimeWork(&machine, repeat_, [&] {
-        status.Update(encoder->Encode({{plan->grid, pixels.data(), rows.data()}}));
-      });
-      if (!status.ok()) return status;
-      report->encodes.push_back(out);
+        kv_blocks_((kv_tokens + kBlockTokens - 1) / kBlockTokens) {
+    for (const int threads : plan.threads) {
+      auto lane = std::make_unique<Lane>(threads, plan.cores, isa);
+      if (!plan.pictures.empty()) lane->encoder = cpu::MakeCpuEncoder(model, lane->pool.get());
+      if (!plan.prompts.empty()) {
+        lane->stage =
+            cpu::MakeCpuStage(model, {0, config_.text.num_layers},
+                              {static_cast<int32_t>(kv_blocks_), kBlockTokens}, lane->pool.get());
+      }
+      lanes_.push_back(std::move(lane));
     }
-    return absl::OkStatus();
   }
 
-  absl::Status Prefill(int threads, const Plan& plan, Report* report) {
-    if (plan.prompts.empty()) return absl::OkStatus();
-    const std::unique_ptr<cpu::ThreadPool> pool = MakePool(threads, plan.cores);
-    MachineSpeed machine(isa_, pool.get());
-    const auto stage =
-        cpu::MakeCpuStage(model_, {0, config_.text.num_layers},
-                          {static_cast<int32_t>(kv_blocks_), kBlockTokens}, pool.get());
-    for (const int64_t tokens : plan.prompts) {
+  // All numbers of threads in turn.
+  absl::Status Encode(const Picture& picture, Report* report) {
+    const absl::StatusOr<model::ImagePlan> plan =
+        model::PlanImage(picture.height, picture.width, folder_.processor);
+    if (!plan.ok()) return plan.status();
+    const std::vector<float> pixels(
+        static_cast<size_t>(plan->grid.patches() * config_.vision.patch_dim()), 0.5f);
+    std::vector<float> rows(static_cast<size_t>(plan->tokens * config_.text.hidden_size));
+    absl::Status status;
+    std::vector<std::function<void()>> works;
+    for (const std::unique_ptr<Lane>& lane : lanes_) {
+      works.push_back([&, encoder = lane->encoder.get()] {
+        status.Update(encoder->Encode({{plan->grid, pixels.data(), rows.data()}}));
+      });
+    }
+    std::vector<Contender> contenders;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      contenders.push_back({&lanes_[i]->machine, works[i]});
+    }
+    const std::vector<Timed> timed = TimeInTurn(contenders, repeat_);
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      report->encodes.push_back(
+          {lanes_[i]->threads, picture, *plan, EncodeFlop(config_, plan->grid), timed[i]});
+    }
+    return status;
+  }
+
+  // All numbers of threads and all chunks in turn.
+  absl::Status Prefill(int64_t tokens, Report* report) {
+    absl::Status status;
+    std::vector<Prefilled> runs;
+    std::vector<Lane*> lanes;
+    std::vector<std::function<void()>> works;
+    for (const std::unique_ptr<Lane>& lane : lanes_) {
       std::vector<int64_t> seen;
-      for (const int64_t wanted : plan.chunks) {
+      for (const int64_t wanted : plan_.chunks) {
         const int64_t chunk = wanted == 0 ? tokens : std::min(wanted, tokens);
         if (std::find(seen.begin(), seen.end(), chunk) != seen.end()) continue;
         seen.push_back(chunk);
-        Prefilled out{threads, tokens, chunk, PrefillFlop(config_, tokens), {}};
-        absl::Status status;
-        out.timed =
-            TimeWork(&machine, repeat_, [&] { status.Update(Run(stage.get(), tokens, chunk)); });
-        if (!status.ok()) return status;
-        report->prefills.push_back(out);
+        runs.push_back({lane->threads, tokens, chunk, PrefillFlop(config_, tokens), {}});
+        lanes.push_back(lane.get());
+        works.push_back([this, &status, stage = lane->stage.get(), tokens, chunk] {
+          status.Update(Run(stage, tokens, chunk));
+        });
       }
     }
-    return absl::OkStatus();
+    std::vector<Contender> contenders;
+    for (size_t i = 0; i < runs.size(); ++i) contenders.push_back({&lanes[i]->machine, works[i]});
+    const std::vector<Timed> timed = TimeInTurn(contenders, repeat_);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      runs[i].timed = timed[i];
+      report->prefills.push_back(runs[i]);
+    }
+    return status;
   }
 
  private:
@@ -252,10 +283,10 @@ class ModelBench {
 
   const model::ModelFolder& folder_;
   const model::ModelConfig& config_;
-  const std::shared_ptr<const cpu::CpuModel> model_;
-  const kernels::KernelTable& isa_;
+  const Plan& plan_;
   const int64_t repeat_;
   const int64_t kv_blocks_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<int32_t> ids_, positions_, blocks_;
   std::vector<float> logits_;
 };
@@ -268,28 +299,30 @@ std::string Render(const Report& report) {
       FormatBytes(report.kv_bytes), FormatBytes(report.load_peak_bytes),
       FormatBytes(report.peak_bytes));
   if (!report.encodes.empty()) {
-    TextTable table(
-        {"encode", "threads", "patches", "tokens", "s/picture", "GFLOP/s", "FMA peak", "of it"});
+    TextTable table({"encode", "threads", "patches", "tokens", "s/picture", "GFLOP/s", "FMA peak",
+                     "of it", "speed"});
     for (const Encoded& run : report.encodes) {
       const double flops = run.flop / run.timed.seconds;
       table.Row({absl::StrCat(run.picture.width, "x", run.picture.height),
                  absl::StrCat(run.threads), absl::StrCat(run.plan.grid.patches()),
                  absl::StrCat(run.plan.tokens), FormatFixed(run.timed.seconds, 3),
                  FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
-                 FormatPercent(flops / run.timed.fma_flops)});
+                 FormatPercent(run.flop / run.timed.fma_flop),
+                 absl::StrFormat("%.2f x", run.timed.speedup)});
     }
     absl::StrAppend(&out, "\n", table.ToString());
   }
   if (!report.prefills.empty()) {
     TextTable table(
-        {"prefill", "threads", "chunk", "s", "tokens/s", "GFLOP/s", "FMA peak", "of it"});
+        {"prefill", "threads", "chunk", "s", "tokens/s", "GFLOP/s", "FMA peak", "of it", "speed"});
     for (const Prefilled& run : report.prefills) {
       const double flops = run.flop / run.timed.seconds;
       table.Row({absl::StrCat(run.tokens, " tokens"), absl::StrCat(run.threads),
                  absl::StrCat(run.chunk), FormatFixed(run.timed.seconds, 3),
                  FormatFixed(static_cast<double>(run.tokens) / run.timed.seconds, 1),
                  FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
-                 FormatPercent(flops / run.timed.fma_flops)});
+                 FormatPercent(run.flop / run.timed.fma_flop),
+                 absl::StrFormat("%.2f x", run.timed.speedup)});
     }
     absl::StrAppend(&out, "\n", table.ToString());
   }
@@ -302,7 +335,8 @@ json TimedJson(int threads, double flop, const Timed& timed) {
           {"gflop", flop / 1e9},
           {"gflops", flop / timed.seconds / 1e9},
           {"fma_gflops", timed.fma_flops / 1e9},
-          {"share_of_fma", flop / timed.seconds / timed.fma_flops}};
+          {"share_of_fma", flop / timed.fma_flop},
+          {"speedup", timed.speedup}};
 }
 
 json ReportJson(const Report& report) {
@@ -360,14 +394,16 @@ absl::Status Bench(const ModelFlags& flags, const Plan& plan, const kernels::Ker
   for (const int64_t tokens : plan.prompts) kv_tokens = std::max(kv_tokens, tokens);
   const model::TextConfig& text = folder->config.text;
   report.kv_bytes = kv_tokens * 2 * text.num_layers * text.num_kv_heads * text.head_dim * 4;
-  ModelBench bench(*folder, *model, isa, flags.repeat, kv_tokens);
+  ModelBench bench(*folder, *model, isa, plan, flags.repeat, kv_tokens);
   Progress progress("measuring");
   int64_t done = 0;
-  const auto steps = static_cast<int64_t>(2 * plan.threads.size());
-  for (const int threads : plan.threads) {
-    if (absl::Status s = bench.Encode(threads, plan, &report); !s.ok()) return s;
+  const auto steps = static_cast<int64_t>(plan.pictures.size() + plan.prompts.size());
+  for (const Picture& picture : plan.pictures) {
+    if (absl::Status s = bench.Encode(picture, &report); !s.ok()) return s;
     progress.Update(++done, steps);
-    if (absl::Status s = bench.Prefill(threads, plan, &report); !s.ok()) return s;
+  }
+  for (const int64_t tokens : plan.prompts) {
+    if (absl::Status s = bench.Prefill(tokens, &report); !s.ok()) return s;
     progress.Update(++done, steps);
   }
   progress.Finish();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,19 +74,20 @@ void MachineSpeed::OnEveryThread(absl::FunctionRef<void(int64_t)> fn) {
   });
 }
 
-double MachineSpeed::FmaFlops() {
+double MachineSpeed::FmaFlops(double seconds) {
   // Each thread's own time, from when all have come: waking them is not the machine's speed.
-  std::vector<double> seconds(static_cast<size_t>(pool_->threads()));
+  std::vector<double> flops(static_cast<size_t>(pool_->threads()));
   std::atomic<float> sink{0.0f};
   OnEveryThread([&](int64_t thread) {
-    seconds[static_cast<size_t>(thread)] =
-        Seconds([&] { sink.store(isa_.fma_peak(kFmaIterations)); });
+    double own = 0;
+    int64_t runs = 0;
+    for (; own < seconds || runs == 0; ++runs) {
+      own += Seconds([&] { sink.store(isa_.fma_peak(kFmaIterations), std::memory_order_relaxed); });
+    }
+    flops[static_cast<size_t>(thread)] =
+        static_cast<double>(runs * kFmaIterations * kernels::kFmaPeakStep * isa_.lanes * 2) / own;
   });
-  double flops = 0;
-  for (const double own : seconds) {
-    flops += static_cast<double>(kFmaIterations * kernels::kFmaPeakStep * isa_.lanes * 2) / own;
-  }
-  return flops;
+  return std::accumulate(flops.begin(), flops.end(), 0.0);
 }
 
 double MachineSpeed::TriadBytes() {
@@ -112,14 +114,39 @@ double Seconds(absl::FunctionRef<void()> work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-Timed TimeWork(MachineSpeed* machine, int64_t repeats, absl::FunctionRef<void()> work) {
-  work();
-  std::vector<double> seconds, flops;
-  for (int64_t i = 0; i < repeats; ++i) {
-    flops.push_back(machine->FmaFlops());
-    seconds.push_back(Seconds(work));
+std::vector<Timed> TimeInTurn(absl::Span<const Contender> contenders, int64_t repeats) {
+  constexpr double kShareOfRun = 0.25, kMinSeconds = 0.5e-3, kMaxSeconds = 0.5;
+  std::vector<double> probe_seconds;
+  for (const Contender& contender : contenders) {
+    const double seconds = Seconds(contender.work);
+    probe_seconds.push_back(std::clamp(kShareOfRun * seconds, kMinSeconds, kMaxSeconds));
   }
-  return {Median(std::move(seconds)), Median(std::move(flops))};
+  struct Samples {
+    std::vector<double> seconds, fma_flops, fma_flop, speedup;
+  };
+  std::vector<Samples> all(contenders.size());
+  for (int64_t round = 0; round < repeats; ++round) {
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      const double before = contenders[i].machine->FmaFlops(probe_seconds[i]);
+      const double seconds = Seconds(contenders[i].work);
+      const double after = contenders[i].machine->FmaFlops(probe_seconds[i]);
+      const double flops = (before + after) / 2;
+      all[i].seconds.push_back(seconds);
+      all[i].fma_flops.push_back(flops);
+      all[i].fma_flop.push_back(flops * seconds);
+      all[i].speedup.push_back(all.front().seconds.back() / seconds);
+    }
+  }
+  std::vector<Timed> out;
+  for (Samples& samples : all) {
+    out.push_back({Median(std::move(samples.seconds)), Median(std::move(samples.fma_flops)),
+                   Median(std::move(samples.fma_flop)), Median(std::move(samples.speedup))});
+  }
+  return out;
+}
+
+Timed TimeWork(MachineSpeed* machine, int64_t repeats, absl::FunctionRef<void()> work) {
+  return TimeInTurn({{machine, work}}, repeats).front();
 }
 
 }  // namespace rserve::tool

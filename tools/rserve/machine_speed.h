@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "kernels/cpu/isa.h"
 #include "src/backend/cpu/thread_pool.h"
 
@@ -32,8 +33,9 @@ class MachineSpeed {
  public:
   MachineSpeed(const kernels::KernelTable& isa, cpu::ThreadPool* pool);
 
-  // One short run (milliseconds) of independent fused multiply-adds in registers: FLOP/s.
-  double FmaFlops();
+  // Independent fused multiply-adds in registers for `seconds` or a little more: FLOP/s, the mean
+  // over that time.
+  double FmaFlops(double seconds);
   // One run of a[i] = b[i] + 3 c[i] over arrays larger than caches commonly are; bytes read and
   // written a second, as programs see them.
   double TriadBytes();
@@ -47,12 +49,26 @@ class MachineSpeed {
   std::vector<float> a_, b_, c_;
 };
 
-// Medians of `repeats` runs of `work` after one that is not counted, and of the FMA peak measured
-// before each of them.
+// Medians over the repeats of one piece of work.
 struct Timed {
   double seconds = 0;
-  double fma_flops = 0;
+  double fma_flops = 0;  // FLOP/s of the FMA peak beside a repeat
+  double fma_flop = 0;   // FLOP that the peak would have come to in the time of a repeat
+  double speedup = 1;    // how many times as fast as the first contender of the same round
 };
+
+// What is measured, and the machine with the threads that do it. Both are borrowed.
+struct Contender {
+  MachineSpeed* machine = nullptr;
+  absl::FunctionRef<void()> work;
+};
+
+// Each contender once uncounted, then `repeats` rounds in which each runs once, in turn: a machine
+// whose speed drifts is equally slow for all of a round. The FMA peak is measured before and after
+// each run, together for half as long as the run: the clock of a core under vector work changes
+// within milliseconds, so a peak that is measured for one millisecond says little about the second
+// next to it.
+std::vector<Timed> TimeInTurn(absl::Span<const Contender> contenders, int64_t repeats);
 Timed TimeWork(MachineSpeed* machine, int64_t repeats, absl::FunctionRef<void()> work);
 
 double Seconds(absl::FunctionRef<void()> work);
