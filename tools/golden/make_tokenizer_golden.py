@@ -117,6 +117,23 @@ def random_texts():
     return texts
 
 
+def nfc_of_all():
+    """A checksum of the NFC in four surroundings of Unicode 3's characters, and these as [first, last]."""
+    ranges = []
+    checksum = 0xCBF29CE484222325
+    for c in range(0x30000):
+        if unicodedata.ucd_3_2_0.category(chr(c)) in ("Cn", "Cs"):
+            continue
+        if ranges and ranges[-1][1] == c - 1:
+            ranges[-1][1] = c
+        else:
+            ranges.append([c, c])
+        for before, after in (("", "\u0301"), ("e", "\u0323\u0301"), ("\u1100", ""), ("a\u0327", "\u11a8")):
+            for byte in unicodedata.normalize("NFC", before + chr(c) + after).encode():
+                checksum = (checksum ^ byte) * 0x100000001B3 % 2**64
+    return [f"{checksum:016x}", *ranges]
+
+
 def nfc_cases():
     """Random strings of characters that decompose, compose or reorder, with their NFC."""
     rng = random.Random(4)
@@ -237,6 +254,7 @@ def main():
     cases = encodings(Tokenizer.from_file(str(digits)))
     write_json(folder / "digits_encodings.json", cases)
     write_json(folder / "nfc.json", nfc_cases())
+    write_json(folder / "nfc_all.json", nfc_of_all())
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ and tokenizerbench 0.2.0 (sentences of 84 languages, programs, formulas, odd cas
 file for the tests: of the vocabulary and merges those that the texts below can use, with their published ids,
 the rest of each tokenizer.json as it is, and the ids that the reference gives with the whole file. Leaving the
 other merges out changes nothing: a merge can only apply where its result is a part of the text. "check" writes
-8 MB of text and its ids for rserve_tokenizer_bench and what transformers renders for rserve_template_check;
-scripts/check_reference.sh runs them.
+8 MB of text and its ids for rserve_tokenizer_bench, the same by scripts (1 MB each, folder/by_script), and what
+transformers renders for rserve_template_check; scripts/check_reference.sh runs them.
 
 The vocabularies are Qwen's, under the Apache License 2.0.
 """
@@ -21,6 +21,7 @@ import runpy
 import struct
 import sys
 import tempfile
+import unicodedata
 import zipfile
 
 from tokenizers import Tokenizer
@@ -168,24 +169,74 @@ def large_texts(packages):
     return found
 
 
-def check(packages, out):
-    texts = large_texts(packages)
+# Words that the Unicode names of a group's letters begin with.
+SCRIPTS = {
+    "latin": ("LATIN",),
+    "cyrillic_greek": ("CYRILLIC", "GREEK"),
+    "chinese_japanese_korean": ("CJK", "HIRAGANA", "KATAKANA", "HANGUL"),
+    "indic": ("DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA"),
+    "arabic_hebrew": ("ARABIC", "HEBREW"),
+    "southeast_asian": ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"),
+}
+
+
+def texts_by_script(packages):
+    """name -> 1 MB of texts: sentences in the scripts of a group, in any order, or programs and documents."""
+    pools = {name: [] for name in SCRIPTS}
+    for sentence in sentences(packages) + MULTILINGUAL:
+        words = [unicodedata.name(c, "?").split()[0] for c in sentence if unicodedata.category(c)[0] in "LM"]
+        for name, scripts in SCRIPTS.items():
+            if words and max(set(words), key=words.count) in scripts:
+                pools[name].append(sentence)
+    rng = random.Random(7)
+    found = {}
+    for name, pool in pools.items():
+        found[name], size = [], 0
+        while size < 1_000_000:
+            chosen = rng.choices(pool, k=rng.randint(1, 60))
+            found[name].append("".join(s + rng.choice(("\n", " ", "\n\n", "", "  ", "\t")) for s in chosen))
+            size += len(found[name][-1].encode())
+    found["programs_documents"], size = [], 0
+    for text in installed_texts():
+        if size > 1_000_000:
+            break
+        found["programs_documents"].append(text)
+        size += len(text.encode())
+    return found
+
+
+def write_texts(path, texts):
     packed = bytearray()
     for text in texts:
         data = text.encode()
         packed += struct.pack("<I", len(data)) + data
+    path.write_bytes(packed)
+    return len(packed)
+
+
+def write_ids(path, tokenizer, texts):
+    ids = bytearray()
+    for encoded in tokenizer.encode_batch(texts, add_special_tokens=False):
+        ids += struct.pack(f"<I{len(encoded.ids)}I", len(encoded.ids), *encoded.ids)
+    path.write_bytes(ids)
+
+
+def check(packages, out):
+    texts = large_texts(packages)
+    by_script = texts_by_script(packages)
     chats = {"sources": {}, "chats": []}
     for name, (text, config) in published(packages).items():
         folder = pathlib.Path(out) / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "tokenizer.json").write_text(text, encoding="utf-8")
-        (folder / "texts.bin").write_bytes(packed)
         tokenizer = Tokenizer.from_str(text)
         tokenizer.encode_special_tokens = True
-        ids = bytearray()
-        for encoded in tokenizer.encode_batch(texts, add_special_tokens=False):
-            ids += struct.pack(f"<I{len(encoded.ids)}I", len(encoded.ids), *encoded.ids)
-        (folder / "ids.bin").write_bytes(ids)
+        size = write_texts(folder / "texts.bin", texts)
+        write_ids(folder / "ids.bin", tokenizer, texts)
+        (folder / "by_script").mkdir(exist_ok=True)
+        for group, group_texts in by_script.items():
+            write_texts(folder / "by_script" / f"{group}.texts.bin", group_texts)
+            write_ids(folder / "by_script" / f"{group}.ids.bin", tokenizer, group_texts)
         template = json.loads(config)["chat_template"]
         chats["sources"][name] = template
         for messages in CHATS:
@@ -194,7 +245,7 @@ def check(packages, out):
                 chats["chats"].append({"template": name, "messages": messages, "text": rendered,
                                        "add_generation_prompt": generate, "add_vision_id": False})  # fmt: skip
     (pathlib.Path(out) / "chats.json").write_text(json.dumps(chats))
-    print(len(texts), "texts,", len(packed), "bytes")
+    print(len(texts), "texts,", size, "bytes")
 
 
 def main():

@@ -11,6 +11,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "src/model/spec/byte_merges.h"
+#include "src/model/spec/merge_table.h"
 #include "src/model/spec/string_map.h"
 #include "src/model/spec/word_table.h"
 
@@ -31,10 +34,9 @@ class Bpe {
   // Pieces that are a token as a whole become that token without merging.
   void set_ignore_merges(bool value) { ignore_merges_ = value; }
 
-  // Appends the ids of one piece: O(n log n) in its bytes. A piece that merges into one token, as
-  // most words of a text do, costs one lookup.
-  // `cache`: of the text that the piece is of, or nullptr.
-  void Encode(std::string_view piece, std::vector<int32_t>* ids, WordCache* cache = nullptr) const;
+  // Appends the ids of the pieces of a text, one after the other: O(n log n) in a piece's bytes. A
+  // piece that merges into one token, as most words of a text do, costs one lookup.
+  void Encode(absl::Span<const std::string_view> pieces, std::vector<int32_t>* ids) const;
 
   // nullptr for an id outside the vocabulary.
   const std::string* Bytes(int32_t id) const;
@@ -42,20 +44,14 @@ class Bpe {
   int32_t max_id() const { return max_id_; }  // -1 when empty
 
  private:
-  struct Merge {
-    int32_t rank;
-    int32_t id;
-  };
-  static uint64_t Key(int32_t left, int32_t right) {
-    return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-  }
-
+  void EncodeWord(std::string_view piece, const PaddedWord& word, WordCache* cache,
+                  std::vector<int32_t>* ids) const;
   // A piece that is not among words_.
   void EncodeLong(std::string_view piece, std::vector<int32_t>* ids) const;
   // Merging as the reference does it, for any rules and length.
   void EncodeWithQueue(std::string_view piece, std::vector<int32_t>* ids) const;
-  // The same for short pieces where each token comes from one rule only: a plain search for the
-  // lowest rank.
+  // The same for pieces of 2 to 256 bytes where each token comes from one rule only, without
+  // allocation and nearly without branches.
   void EncodeShort(std::string_view piece, std::vector<int32_t>* ids) const;
   void MergePiece(std::string_view piece, std::vector<int32_t>* ids) const;
 
@@ -63,7 +59,9 @@ class Bpe {
   WordTable words_;           // the tokens that their own bytes merge into
   bool single_rules_ = true;  // no token is made by two rules
   absl::flat_hash_map<int32_t, std::string> bytes_;
-  absl::flat_hash_map<uint64_t, Merge> merges_;
+  absl::flat_hash_map<uint64_t, Merge> rules_;  // by PairKey; until Finish
+  MergeTable merges_;
+  ByteMerges byte_merges_;
   std::array<int32_t, 256> byte_ids_ = {};
   int32_t next_rank_ = 0;
   int32_t max_id_ = -1;

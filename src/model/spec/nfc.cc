@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "src/model/spec/code_point_table.h"
 #include "src/model/spec/utf8.h"
 
 namespace rserve::model {
@@ -29,9 +30,6 @@ struct ClassRange {
 constexpr uint32_t kSBase = 0xAC00, kLBase = 0x1100, kVBase = 0x1161, kTBase = 0x11A7;
 constexpr uint32_t kLCount = 19, kVCount = 21, kTCount = 28;
 constexpr uint32_t kSCount = kLCount * kVCount * kTCount;
-
-// Text of characters below this one is its own composed form.
-constexpr uint32_t kFirstUnstable = 0x300;
 
 struct Mark {
   uint32_t code_point;
@@ -134,60 +132,81 @@ void ComposeMarks(std::vector<Mark>* marks) {
   marks->resize(kept);
 }
 
-// By code point: a character that no neighbour of its kind changes: it is its own composed form, it
-// is no mark, and it joins no character before it. Text of such characters alone is composed.
-// (These are the characters of NFC_Quick_Check=Yes and combining class 0.)
-const std::vector<bool>& Settled() {
-  static const std::vector<bool>* const table = [] {
-    auto* made = new std::vector<bool>(0x110000, true);
-    for (const Single& single : kSingles) (*made)[single.composed] = false;
-    for (const Pair& pair : kPairs) {
-      if (pair.composes) {
-        (*made)[pair.second] = false;
-      } else {
-        (*made)[pair.composed] = false;
-      }
-    }
+// What a character needs (Unicode's quick check): kSettled and the values between are canonical
+// combining classes of characters that are composed as long as the classes do not descend; kChanges
+// is any other character: it has another form, or may join one before it.
+constexpr uint8_t kSettled = 0, kChanges = 255;
+
+const CodePointTable<uint8_t>& QuickCheck() {
+  static const CodePointTable<uint8_t>* const table = [] {
+    std::vector<uint8_t> values(CodePointTable<uint8_t>::kCodePoints, kSettled);
     for (const ClassRange& range : kClasses) {
-      for (uint32_t cp = range.begin; cp <= range.last; ++cp) (*made)[cp] = false;
+      std::fill(values.begin() + range.begin, values.begin() + range.last + 1,
+                range.combining_class);
     }
-    for (uint32_t i = 0; i < kVCount; ++i) (*made)[kVBase + i] = false;
-    for (uint32_t i = 1; i < kTCount; ++i) (*made)[kTBase + i] = false;
-    return made;
+    for (const Single& single : kSingles) values[single.composed] = kChanges;
+    for (const Pair& pair : kPairs) values[pair.composes ? pair.second : pair.composed] = kChanges;
+    for (uint32_t i = 0; i < kVCount; ++i) values[kVBase + i] = kChanges;
+    for (uint32_t i = 1; i < kTCount; ++i) values[kTBase + i] = kChanges;
+    return new CodePointTable<uint8_t>(values);
   }();
   return *table;
 }
 
+// Appends the composed form of text that touches no other text's form.
+void AppendComposed(std::string_view text, std::vector<Mark>* marks, std::string* out) {
+  marks->clear();
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) Decompose(ReadValidUtf8(at, &at), marks);
+  SortMarks(marks);
+  ComposeMarks(marks);
+  for (const Mark& mark : *marks) AppendUtf8(mark.code_point, out);
+}
+
 }  // namespace
 
-std::string NormalizeNfc(std::string_view text) {
-  bool stable = true;
-  for (size_t pos = 0; stable && pos < text.size();) {
-    pos += AsciiRun(text, pos);
-    if (pos == text.size()) break;
-    const char32_t cp = NextCodePoint(text, &pos);
-    stable = cp < kFirstUnstable || (cp != kInvalidCodePoint && Settled()[cp]);
-  }
-  if (stable) return std::string(text);
-
+std::string_view NormalizeNfc(std::string_view text, std::string* storage) {
+  const CodePointTable<uint8_t>& quick = QuickCheck();
+  storage->clear();
+  const char* const end = text.data() + text.size();
+  const char* copied = text.data();   // what is before it is in storage, if anything is
+  const char* settled = text.data();  // nothing from here on changes what is before it
+  uint8_t last_class = kSettled;
   std::vector<Mark> marks;
-  marks.reserve(text.size());
-  for (size_t pos = 0; pos < text.size();) {
-    const char32_t cp = NextCodePoint(text, &pos);
-    if (cp == kInvalidCodePoint) break;
-    if (cp < kFirstUnstable && (pos >= text.size() || static_cast<uint8_t>(text[pos]) < 0x80)) {
-      // A stable character before ASCII needs no look into the tables.
-      marks.push_back({cp, 0});
-    } else {
-      Decompose(cp, &marks);
+  for (const char* at = text.data(); at < end;) {
+    if (const size_t ascii = AsciiRun(text, static_cast<size_t>(at - text.data())); ascii != 0) {
+      at += ascii;
+      settled = at - 1;
+      last_class = kSettled;
+      continue;
     }
+    const char* next = at;
+    const uint8_t value = quick[ReadValidUtf8(at, &next)];
+    if (value == kSettled) settled = at;
+    if (value == kSettled || (value != kChanges && value >= last_class)) {
+      last_class = value;
+      at = next;
+      continue;
+    }
+    // Up to the next settled character the text is composed anew.
+    while (next < end) {
+      const char* after = next;
+      if (quick[ReadValidUtf8(next, &after)] == kSettled) break;
+      next = after;
+    }
+    storage->append(copied, settled);
+    AppendComposed({settled, static_cast<size_t>(next - settled)}, &marks, storage);
+    copied = settled = at = next;
+    last_class = kSettled;
   }
-  SortMarks(&marks);
-  ComposeMarks(&marks);
-  std::string out;
-  out.reserve(text.size());
-  for (const Mark& mark : marks) AppendUtf8(mark.code_point, &out);
-  return out;
+  if (copied == text.data()) return text;
+  storage->append(copied, end);
+  return *storage;
+}
+
+std::string NormalizeNfc(std::string_view text) {
+  std::string storage;
+  return std::string(NormalizeNfc(text, &storage));
 }
 
 }  // namespace rserve::model

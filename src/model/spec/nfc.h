@@ -15,6 +15,10 @@ namespace rserve::model {
 // The composed form of `text`, which must be valid UTF-8. O(n log n) for any text; any thread.
 std::string NormalizeNfc(std::string_view text);
 
+// The same without a copy where nothing changes, as in most texts: the result is `text` itself, or
+// points into `storage`.
+std::string_view NormalizeNfc(std::string_view text, std::string* storage);
+
 }  // namespace rserve::model
 
 #endif  // RSERVE_SRC_MODEL_SPEC_NFC_H_

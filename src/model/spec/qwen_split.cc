@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <string>
 
 #include "src/model/spec/utf8.h"
@@ -45,31 +44,19 @@ bool IsUnicodeSpace(char32_t c) {
 // A position in valid UTF-8 text and the class of the character there.
 class Cursor {
  public:
-  Cursor(std::string_view text, const CharTable& table) : text_(text), table_(table) {}
+  explicit Cursor(std::string_view text) : text_(text), classes_(CharClasses()) {}
 
   // The class of the character at `at`, and where the next one begins.
   CharClass Read(size_t at, size_t* next) const {
-    const auto lead = static_cast<uint8_t>(text_[at]);
-    if (lead < 0x80) {
-      *next = at + 1;
-      return table_.Of(lead);
-    }
-    const auto low = [&](size_t i) { return char32_t{static_cast<uint8_t>(text_[at + i])} & 0x3F; };
-    if (lead < 0xE0) {
-      *next = at + 2;
-      return table_.Of((char32_t{lead} & 0x1F) << 6 | low(1));
-    }
-    if (lead < 0xF0) {
-      *next = at + 3;
-      return table_.Of((char32_t{lead} & 0x0F) << 12 | low(1) << 6 | low(2));
-    }
-    *next = at + 4;
-    return table_.Of((char32_t{lead} & 0x07) << 18 | low(1) << 12 | low(2) << 6 | low(3));
+    const char* after = nullptr;
+    const char32_t c = ReadValidUtf8(text_.data() + at, &after);
+    *next = static_cast<size_t>(after - text_.data());
+    return classes_[c];
   }
 
  private:
-  std::string_view text_;
-  const CharTable& table_;
+  const std::string_view text_;
+  const CodePointTable<CharClass>& classes_;
 };
 
 // 's 't 're 've 'm 'll 'd in either case (and 's with the long s, which folds to it): the length of
@@ -107,35 +94,25 @@ const char kQwen35Pattern[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
     "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-CharTable::CharTable() {
-  std::string all;
-  std::vector<char32_t> at_byte;
-  for (char32_t c = 0; c < 0x110000; ++c) {
-    if (c >= 0xD800 && c < 0xE000) continue;
-    AppendUtf8(c, &all);
-    at_byte.resize(all.size(), c);
-  }
-  std::vector<CharClass> classes(0x110000, CharClass::kOther);
-  MarkClass("\\p{L}+", all, at_byte, CharClass::kLetter, &classes);
-  MarkClass("\\p{M}+", all, at_byte, CharClass::kMark, &classes);
-  MarkClass("\\p{N}+", all, at_byte, CharClass::kNumber, &classes);
-  std::map<std::array<CharClass, 256>, uint16_t> known;
-  for (char32_t page = 0; page < index_.size(); ++page) {
-    std::array<CharClass, 256> values;
-    for (char32_t i = 0; i < 256; ++i) {
-      const char32_t c = page << 8 | i;
-      values[i] = IsUnicodeSpace(c) ? CharClass::kSpace : classes[c];
-      if (c == '\r' || c == '\n') values[i] = CharClass::kNewline;
-      if (c >= 0xD800 && c < 0xE000) values[i] = CharClass::kOther;
+const CodePointTable<CharClass>& CharClasses() {
+  static const CodePointTable<CharClass>* const table = [] {
+    std::string all;
+    std::vector<char32_t> at_byte;
+    for (char32_t c = 0; c < 0x110000; ++c) {
+      if (c >= 0xD800 && c < 0xE000) continue;
+      AppendUtf8(c, &all);
+      at_byte.resize(all.size(), c);
     }
-    const auto [it, fresh] = known.emplace(values, static_cast<uint16_t>(pages_.size()));
-    if (fresh) pages_.push_back(values);
-    index_[page] = it->second;
-  }
-}
-
-const CharTable& CharTable::Get() {
-  static const CharTable* const table = new CharTable;
+    std::vector<CharClass> classes(0x110000, CharClass::kOther);
+    MarkClass("\\p{L}+", all, at_byte, CharClass::kLetter, &classes);
+    MarkClass("\\p{M}+", all, at_byte, CharClass::kMark, &classes);
+    MarkClass("\\p{N}+", all, at_byte, CharClass::kNumber, &classes);
+    for (char32_t c = 0; c <= 0x3000; ++c) {
+      if (IsUnicodeSpace(c)) classes[c] = CharClass::kSpace;
+    }
+    classes['\r'] = classes['\n'] = CharClass::kNewline;
+    return new CodePointTable<CharClass>(classes);
+  }();
   return *table;
 }
 
@@ -146,7 +123,7 @@ std::optional<bool> IsQwenPattern(std::string_view pattern) {
 }
 
 void SplitQwen(std::string_view text, bool marks_in_words, std::vector<std::string_view>* pieces) {
-  const Cursor cursor(text, CharTable::Get());
+  const Cursor cursor(text);
   const auto in_word = [marks_in_words](CharClass c) {
     return c == CharClass::kLetter || (marks_in_words && c == CharClass::kMark);
   };

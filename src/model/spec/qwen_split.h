@@ -4,11 +4,12 @@
 #ifndef RSERVE_SRC_MODEL_SPEC_QWEN_SPLIT_H_
 #define RSERVE_SRC_MODEL_SPEC_QWEN_SPLIT_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "src/model/spec/code_point_table.h"
 
 namespace rserve::model {
 
@@ -18,20 +19,9 @@ extern const char kQwen35Pattern[];
 
 enum class CharClass : uint8_t { kOther = 0, kLetter, kMark, kNumber, kSpace, kNewline };
 
-// The class of each character up to U+10FFFF, in pages of 256 of which most are alike.
-class CharTable {
- public:
-  // From PCRE2's tables, so that both ways of matching know the same version of Unicode. Made once
-  // and kept.
-  static const CharTable& Get();
-
-  CharClass Of(char32_t c) const { return pages_[index_[c >> 8]][c & 255]; }
-
- private:
-  CharTable();
-  std::array<uint16_t, 0x1100> index_ = {};
-  std::vector<std::array<CharClass, 256>> pages_;
-};
+// The class of each character, from PCRE2's tables, so that both ways of matching know the same
+// version of Unicode. Made once and kept.
+const CodePointTable<CharClass>& CharClasses();
 
 // Which of the two a pattern is: whether marks belong to words. nullopt for another pattern.
 std::optional<bool> IsQwenPattern(std::string_view pattern);

@@ -11,12 +11,6 @@
 
 namespace rserve::model {
 
-namespace {
-
-constexpr size_t kCachedPieces = 1000;
-
-}  // namespace
-
 struct Tokenizer::Impl {
   TokenizerParts parts;
 
@@ -27,12 +21,7 @@ struct Tokenizer::Impl {
     } else if (absl::Status status = parts.pre_tokenizer->Split(text, &pieces); !status.ok()) {
       return status;
     }
-    // A cache pays where words repeat.
-    std::optional<WordCache> cache;
-    if (pieces.size() >= kCachedPieces) cache.emplace();
-    for (const std::string_view piece : pieces) {
-      parts.bpe.Encode(piece, ids, cache.has_value() ? &*cache : nullptr);
-    }
+    parts.bpe.Encode(pieces, ids);
     return absl::OkStatus();
   }
 
@@ -40,10 +29,7 @@ struct Tokenizer::Impl {
   absl::Status EncodeNormalized(std::string_view text, bool specials,
                                 std::vector<int32_t>* ids) const {
     std::string normalized;
-    if (parts.nfc) {
-      normalized = NormalizeNfc(text);
-      text = normalized;
-    }
+    if (parts.nfc) text = NormalizeNfc(text, &normalized);
     for (const AddedTokenSet::Segment& segment : parts.normalized_tokens.Split(text, specials)) {
       if (segment.token != nullptr) {
         ids->push_back(segment.token->id);

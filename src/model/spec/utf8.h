@@ -4,6 +4,7 @@
 #define RSERVE_SRC_MODEL_SPEC_UTF8_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,27 @@ namespace rserve::model {
 // where it is when there is no valid character (the end of the text included).
 char32_t NextCodePoint(std::string_view text, size_t* pos);
 inline constexpr char32_t kInvalidCodePoint = 0xFFFFFFFFu;
+
+// The character that begins at `at` in valid UTF-8, and where the next one begins. Reads no byte
+// behind the character.
+inline char32_t ReadValidUtf8(const char* at, const char** next) {
+  const auto byte = [at](size_t i) { return char32_t{static_cast<uint8_t>(at[i])}; };
+  const char32_t lead = byte(0);
+  if (lead < 0x80) {
+    *next = at + 1;
+    return lead;
+  }
+  if (lead < 0xE0) {
+    *next = at + 2;
+    return (lead & 0x1F) << 6 | (byte(1) & 0x3F);
+  }
+  if (lead < 0xF0) {
+    *next = at + 3;
+    return (lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+  }
+  *next = at + 4;
+  return (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+}
 
 // Offset of the first byte that is no valid UTF-8; text.size() when all of it is valid.
 size_t FirstInvalidUtf8(std::string_view text);
