@@ -1,5 +1,8 @@
 // Overlap, proven without a clock: an action is held, and another one begins.
 
+#include <utility>
+#include <vector>
+
 #include "tests/runtime/engine_fixture.h"
 #include "tests/support/catch.h"
 
@@ -64,6 +67,42 @@ TEST_CASE("A unit is prepared while the one before it is encoded") {
   f.gate().Set("encode", Behaviour::kFinish);
   f.gate().Release("encode 1:0");
   f.UntilEnd(1);
+}
+
+TEST_CASE("The timeline of one request has pixels, encode and prefill under way at once") {
+  std::vector<TraceSpan> spans;  // written by the driver thread, read when it has ended
+  EngineOptions options = SmallOptions(1);
+  options.core.prepare_lanes = 1;
+  options.trace = [&spans](const TraceSpan& span) { spans.push_back(span); };
+  {
+    EngineFixture f(std::move(options));
+    REQUIRE(f.engine().Submit(ImagePlan(1, {4, 4, 4}), 0).ok());
+    f.gate().Release("forward s0 1[0,2)");
+    f.gate().Release("prepare 1:0");
+    f.gate().Release("encode 1:0");
+    f.gate().Release("prepare 1:1");
+    // Each is about another picture, has begun, and does not end before all have.
+    f.gate().Await("prepare 1:2");
+    f.gate().Await("encode 1:1");
+    f.gate().Await("forward s0 1[2,8)");
+    for (const char* rest : {"prepare", "encode", "forward"}) {
+      f.gate().Set(rest, Behaviour::kFinish);
+    }
+    f.gate().Release("prepare 1:2");
+    f.gate().Release("encode 1:1");
+    f.gate().Release("forward s0 1[2,8)");
+    f.UntilEnd(1);
+  }
+  std::vector<TraceSpan> held;
+  for (const TraceSpan& span : spans) {
+    const bool stage = span.kind == TraceSpan::Kind::kStage;
+    const int64_t which = stage ? span.entries[0].begin : span.units[0].unit;
+    if (which == (span.kind == TraceSpan::Kind::kEncode ? 1 : 2)) held.push_back(span);
+  }
+  REQUIRE(held.size() == 3);
+  for (const TraceSpan& one : held) {
+    for (const TraceSpan& other : held) CHECK(one.begin_ns <= other.end_ns);
+  }
 }
 
 TEST_CASE(
