@@ -19,7 +19,8 @@ namespace rserve::kernels::cuda {
 
 struct Likeliest {
   int32_t index = -1;
-  float log_probability = 0.0f;  // natural logarithm; NaN when index is -1
+  // Natural logarithm; NaN when index is -1, when a logit is NaN or when the largest is not finite.
+  float log_probability = 0.0f;
 };
 
 struct ArgMaxArgs {

@@ -60,6 +60,13 @@ struct EmbeddingSlice {
   int64_t first_row = 0;
 };
 
+// The token that a stage would choose without temperature.
+struct Likeliest {
+  int32_t token = -1;  // of the largest logit, the lowest among equals
+  // Natural logarithm of its probability; NaN when a logit is, or when the largest is not finite.
+  float logprob = 0;
+};
+
 // One request's part of a micro-batch: prompt tokens [begin, begin + count).
 struct StageEntry {
   int64_t begin = 0;
@@ -68,8 +75,10 @@ struct StageEntry {
   const int32_t* positions[3] = {};    // M-RoPE, each [count], of this chunk: temporal, h, w
   absl::Span<const EmbeddingSlice> embeddings;  // slices inside this chunk (first stage only)
   absl::Span<const int32_t> kv_blocks;          // block table of the request, in token order
-  bool want_logits = false;                     // last stage: logits of the chunk's last token
-  float* logits = nullptr;                      // out: [vocab_size] when want_logits
+  // Last stage: what follows the chunk's last token is wanted, one of these two or both.
+  bool want_logits = false;
+  float* logits = nullptr;         // out: [vocab_size]
+  Likeliest* likeliest = nullptr;  // out; only where the stage FindsLikeliest
 };
 
 // One micro-batch on one stage. Entries that share blocks together name kMaxTableShare times the
@@ -92,6 +101,8 @@ class StageBackend {
   // stage's own paged cache (blocks named by `kv_blocks`) and attending over [0, begin + count).
   virtual absl::Status Forward(const StageWork& work) = 0;
   virtual void Start(const StageWork& work, Done done) { std::move(done)(Forward(work)); }
+  // Whether it can choose the likeliest token where the logits are, so that they need not be moved.
+  virtual bool FindsLikeliest() const { return false; }
   // Nothing on this stage reads the micro-batch's incoming hidden states any more. Any thread.
   virtual void Forget(uint64_t /*micro_batch*/) {}
 };

@@ -98,7 +98,11 @@ TEST_CASE("a stage refuses work that does not fit its model or its cache") {
     CheckRefused(f.Forward(), "token_ids is null");
     f.entry.token_ids = f.ids.data();
     f.entry.logits = nullptr;
-    CheckRefused(f.Forward(), "logits is null");
+    CheckRefused(f.Forward(), "logits and likeliest are null");
+    backend::Likeliest likeliest;  // the CPU's stage chooses nothing
+    f.entry.likeliest = &likeliest;
+    CheckRefused(f.Forward(), "likeliest is set");
+    f.entry.likeliest = nullptr;
     f.entry.logits = f.logits.data();
     f.entry.positions[2] = nullptr;
     CheckRefused(f.Forward(), "positions");

@@ -1,8 +1,13 @@
 // A whole encode and prefill through the CUDA backend's own code, against the reference's numbers.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
+#include "kernels/argmax/argmax.h"
+#include "tests/backend/text_chunks.h"
 #include "tests/backend_cuda/cuda_case.h"
 #include "tests/backend_cuda/test_gpu.h"
 
@@ -88,6 +93,58 @@ TEST_CASE("CUDA: logits agree with the reference, to the bit for every chunk and
       CHECK(SameBits(pipeline.Run(pipeline.Begin(prompt, items, 0, 3), 5), whole));
       CHECK(SameBits(two_stages.Run(two_stages.Begin(prompt, items, 0, 5), 11), whole));
     }
+  }
+}
+
+// Prompts that end in one micro-batch, more of them than the head takes at once.
+TEST_CASE("CUDA: the token that a stage chooses is that of its logits, which need not leave it") {
+  const GoldenCase golden = LoadCase("gqa2_tied");
+  const auto device = MakeTestDevice(5);
+  const auto stages = StagesOf(LoadOnDevice(golden, device.get()), {1}, {40, 4});
+  CHECK(!stages[0]->FindsLikeliest());
+  REQUIRE(stages[1]->FindsLikeliest());
+  const auto stage = StagesOf(LoadOnDevice(golden, device.get()), {}, {40, 4});
+  constexpr size_t kPrompts = 7;
+  static_assert(kPrompts > 2 * kStageLimits.max_logit_rows);
+  const int64_t vocab = golden.config.text.vocab_size;
+  std::vector<std::unique_ptr<TextChunks>> prompts;
+  std::vector<backend::StageEntry> entries;
+  std::vector<backend::Likeliest> chosen(kPrompts);
+  backend::StageWork work;
+  for (size_t i = 0; i < kPrompts; ++i) {
+    const auto tokens = static_cast<int64_t>(3 + i);
+    prompts.push_back(std::make_unique<TextChunks>(vocab, 3, tokens, tokens));
+    for (int32_t& block : prompts[i]->blocks) block += 3 * static_cast<int32_t>(i);
+    entries.push_back(prompts[i]->entries[0]);
+    entries[i].likeliest = &chosen[i];
+    work.total_tokens += tokens;
+  }
+  work.entries = entries;
+  REQUIRE(stage[0]->Forward(work).ok());
+  for (size_t i = 0; i < kPrompts; ++i) {
+    const float* logits = prompts[i]->logits.data();
+    CHECK(chosen[i].token == kernels::ArgMax(logits, vocab));
+    CHECK(std::fabs(chosen[i].logprob - kernels::LogProbability(logits, vocab, chosen[i].token)) <=
+          1e-5);
+  }
+  // One in three keeps its logits, one its logits alone.
+  const std::vector<backend::Likeliest> before = chosen;
+  for (size_t i = 0; i < kPrompts; ++i) {
+    chosen[i] = {-7, 0.0f};
+    if (i % 3 != 0) entries[i].logits = nullptr;
+    if (i == 3) entries[i].likeliest = nullptr;
+  }
+  std::vector<std::vector<float>> kept;
+  for (const auto& prompt : prompts) {
+    kept.push_back(prompt->logits);
+    std::fill(prompt->logits.begin(), prompt->logits.end(), 0.0f);
+  }
+  REQUIRE(stage[0]->Forward(work).ok());
+  for (size_t i = 0; i < kPrompts; ++i) {
+    INFO("prompt " << i);
+    CHECK(chosen[i].token == (i == 3 ? -7 : before[i].token));
+    CHECK(chosen[i].logprob == (i == 3 ? 0.0f : before[i].logprob));
+    if (i % 3 == 0) CHECK(SameBits(prompts[i]->logits, kept[i]));
   }
 }
 

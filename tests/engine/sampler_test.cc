@@ -67,5 +67,20 @@ TEST_CASE("logits that are no numbers are an error, not a token") {
   CHECK(SampleToken({-inf, 1}, Sampling())->token == 1);
 }
 
+TEST_CASE(
+    "a backend's choice is taken as it is, and is an error where its logits were no numbers") {
+  const auto first = TakeLikeliest({7, -0.25f});
+  REQUIRE(first.ok());
+  CHECK(first->token == 7);
+  CHECK(first->logprob == -0.25f);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(TakeLikeliest({7, nan}).status().code() == absl::StatusCode::kInternal);
+  CHECK(TakeLikeliest({-1, nan}).status().code() == absl::StatusCode::kInternal);
+  Sampling sampling;
+  CHECK(TakesLikeliest(sampling));
+  sampling.temperature = std::numeric_limits<float>::denorm_min();
+  CHECK(!TakesLikeliest(sampling));
+}
+
 }  // namespace
 }  // namespace rserve::runtime

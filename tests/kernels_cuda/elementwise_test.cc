@@ -421,23 +421,28 @@ TEST_CASE("patchify agrees with the processor's formula in f64") {
 }
 
 TEST_CASE("argmax takes the first of the largest, passes over NaN, and knows its probability") {
+  constexpr int64_t kRows = 6;
   Random random(81);
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (int64_t count : WithRandom({1, 31, 512, 513, 5000}, 3000, random)) {
-    Rows<float> logits(4, count, 3, 1);
-    for (int64_t r = 0; r < 4; ++r) {
+    Rows<float> logits(kRows, count, 3, 1);
+    for (int64_t r = 0; r < kRows; ++r) {
       for (int64_t i = 0; i < count; ++i) logits.at(r, i) = random.Float(8.0f);
     }
     // Equals, the later of which a thread before the other's may hold.
     logits.at(1, count / 2) = logits.at(1, count - 1) = 9.0f;
+    // What a caller may trust no token of.
     logits.at(2, 0) = kNan;
-    for (int64_t i = 0; i < count; ++i) logits.at(3, i) = i == count - 1 ? -2.0f : -kInf;
-    Guarded<cuda::Likeliest> out(4);
+    logits.at(3, count / 3) = kInf;
+    for (int64_t i = 0; i < count; ++i) logits.at(4, i) = -kInf;
+    for (int64_t i = 0; i < count; ++i) logits.at(5, i) = i == count - 1 ? -2.0f : -kInf;
+    Guarded<cuda::Likeliest> out(kRows);
     Stream& stream = Rotating(count);
-    REQUIRE(cuda::ArgMax({logits.data(), logits.stride, out.data(), 4, count}, stream.ref()).ok());
+    REQUIRE(
+        cuda::ArgMax({logits.data(), logits.stride, out.data(), kRows, count}, stream.ref()).ok());
     REQUIRE(stream.error() == "");
-    for (int64_t r = 0; r < 4; ++r) {
+    for (int64_t r = 0; r < kRows; ++r) {
       int64_t best = -1;
       for (int64_t i = 0; i < count; ++i) {
         const float v = logits.at(r, i);
@@ -445,7 +450,8 @@ TEST_CASE("argmax takes the first of the largest, passes over NaN, and knows its
       }
       INFO("count " << count << " row " << r);
       REQUIRE(out[r].index == best);
-      if (r == 2) continue;  // its sum holds the NaN, as on the CPU
+      REQUIRE(std::isnan(out[r].log_probability) == (r >= 2 && r <= 4));
+      if (std::isnan(out[r].log_probability)) continue;
       double sum = 0.0;
       for (int64_t i = 0; i < count; ++i) {
         sum += std::exp(double{logits.at(r, i)} - logits.at(r, best));

@@ -8,6 +8,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/activation/activation_cuda.h"
+#include "kernels/argmax/argmax_cuda.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/convert/convert_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
@@ -47,9 +48,10 @@ class CudaStage final : public backend::StageBackend {
         kv_(kv),
         limits_(limits),
         options_(options),
-        role_{layers.begin == 0, layers.end == config_.num_layers,
-              layers.begin == 0 && options.embeddings != nullptr ? options.embeddings->capacity()
-                                                                 : 0},
+        role_{
+            layers.begin == 0, layers.end == config_.num_layers,
+            layers.begin == 0 && options.embeddings != nullptr ? options.embeddings->capacity() : 0,
+            layers.end == config_.num_layers && model_->loaded().ranks == 1},
         hidden_(Padded(config_.hidden_size)),
         head_(Padded(config_.head_dim)),
         inter_(Padded(shard_.inter.count)),
@@ -83,12 +85,15 @@ class CudaStage final : public backend::StageBackend {
                               (layers_.end - layers_.begin) * layer_cache_ * int64_t{sizeof(Bf16)});
     if (!cache.ok()) return cache.status();
     cache_ = *std::move(cache);
-    const int64_t floats = std::max(limits_.max_tokens * config_.hidden_size,
-                                    role_.last ? limits_.max_logit_rows * shard_.vocab.count : 0);
+    const int64_t last_rows = role_.last ? limits_.max_logit_rows : 0;
+    pinned_floats_ =
+        std::max(limits_.max_tokens * config_.hidden_size, last_rows * shard_.vocab.count);
+    const int64_t pinned_bytes =
+        pinned_floats_ * int64_t{sizeof(float)} + last_rows * int64_t{sizeof(kc::Likeliest)};
     const int64_t bytes = tables_.StagingBytes(limits_.max_tokens, limits_.max_entries);
     pieces_.resize(static_cast<size_t>(options_.depth));
     for (Piece& piece : pieces_) {
-      auto pinned = Memory::Make(device, Memory::Kind::kPinned, floats * int64_t{sizeof(float)});
+      auto pinned = Memory::Make(device, Memory::Kind::kPinned, pinned_bytes);
       if (!pinned.ok()) return pinned.status();
       piece.pinned = *std::move(pinned);
       if (absl::Status s = piece.staging.Init(device, bytes); !s.ok()) return s;
@@ -109,18 +114,26 @@ class CudaStage final : public backend::StageBackend {
     Run(work, std::move(done), /*wait=*/false);
   }
 
+  bool FindsLikeliest() const override { return role_.finds_likeliest; }
+
   void Forget(uint64_t micro_batch) override {
     if (links_.before != nullptr) links_.before->Forget(micro_batch);
   }
 
  private:
+  // Where the results of a prompt's last row go; what is null is not wanted.
+  struct LastRow {
+    float* logits = nullptr;
+    backend::Likeliest* likeliest = nullptr;
+  };
+
   // A micro-batch, and what is kept for it until it is over.
   struct Piece {
-    Memory pinned;  // rows in, rows or logits out
+    Memory pinned;  // rows in, rows or logits out: `pinned_floats_`; behind them the chosen tokens
     Staging staging;
     float* hidden_out = nullptr;  // where the rows go: [rows][hidden]; null: nowhere on the host
     int64_t rows = 0;
-    std::vector<float*> logits;  // where the logits in `pinned` go
+    std::vector<LastRow> last_rows;  // whose results lie in `pinned`
     backend::Done done;
   };
 
@@ -147,7 +160,7 @@ class CudaStage final : public backend::StageBackend {
     piece.done = std::move(done);
     piece.hidden_out = role_.last || links_.after != nullptr ? nullptr : work.hidden_out;
     piece.rows = work.total_tokens;
-    piece.logits.clear();
+    piece.last_rows.clear();
     // Also when memory runs out on the way: what is queued uses the place.
     absl::Cleanup settle = [this] { timeline_.Finish().IgnoreError(); };
     absl::Status queued = QueuePiece(work, &piece);
@@ -206,10 +219,20 @@ class CudaStage final : public backend::StageBackend {
     if (piece->hidden_out != nullptr) {
       std::copy_n(from, piece->rows * config_.hidden_size, piece->hidden_out);
     }
-    for (float* logits : piece->logits) {
-      std::copy_n(from, shard_.vocab.count, logits + shard_.vocab.begin);
+    const kc::Likeliest* chosen = Chosen(*piece);
+    for (const LastRow& last : piece->last_rows) {
+      if (last.likeliest != nullptr) *last.likeliest = {chosen->index, chosen->log_probability};
+      ++chosen;
+      if (last.logits == nullptr) continue;
+      std::copy_n(from, shard_.vocab.count, last.logits + shard_.vocab.begin);
       from += shard_.vocab.count;
     }
+  }
+
+  // A place for each row that the head takes at once.
+  kc::Likeliest* Chosen(const Piece& piece) const {
+    return reinterpret_cast<kc::Likeliest*>(static_cast<float*>(piece.pinned.data()) +
+                                            pinned_floats_);
   }
 
   int64_t Group() const { return shard_.heads.count / shard_.kv_heads.count; }
@@ -279,6 +302,7 @@ class CudaStage final : public backend::StageBackend {
     sine_ = carver->Take<float>(rows * pairs_);
     logits_ = carver->Take<float>(logits * vocab_);
     gathered_ = carver->Take<Bf16>(logits * hidden_);
+    likeliest_ = carver->Take<kc::Likeliest>(logits);
   }
 
   // The tables of the micro-batch, and its rows as they are before the first layer.
@@ -405,9 +429,9 @@ class CudaStage final : public backend::StageBackend {
   // The final norm and the head, for the last rows of the entries that want logits only. What does
   // not fit the arena together is waited for, but for the last part.
   absl::Status Logits(const StageWork& work, Piece* piece, Queue* queue) {
-    std::vector<float*> wanted;
+    std::vector<LastRow> wanted;
     for (const StageEntry& e : work.entries) {
-      if (e.want_logits) wanted.push_back(e.logits);
+      if (e.want_logits) wanted.push_back({e.logits, e.likeliest});
     }
     const auto count = static_cast<int64_t>(wanted.size());
     for (int64_t begin = 0; begin < count; begin += limits_.max_logit_rows) {
@@ -416,13 +440,15 @@ class CudaStage final : public backend::StageBackend {
         TakeResults(piece);
       }
       const int64_t rows = std::min(limits_.max_logit_rows, count - begin);
-      piece->logits.assign(wanted.begin() + begin, wanted.begin() + begin + rows);
-      QueueLogits(begin, rows, static_cast<float*>(piece->pinned.data()), queue);
+      piece->last_rows.assign(wanted.begin() + begin, wanted.begin() + begin + rows);
+      QueueLogits(begin, *piece, queue);
     }
     return queue->status();
   }
 
-  void QueueLogits(int64_t begin, int64_t rows, float* to, Queue* queue) {
+  // Logits cross the bus where they are wanted themselves, else the chosen tokens alone.
+  void QueueLogits(int64_t begin, const Piece& piece, Queue* queue) {
+    const auto rows = static_cast<int64_t>(piece.last_rows.size());
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t row = tables_.last_rows()[static_cast<size_t>(begin + i)];
       queue->Copy(gathered_ + i * hidden_, x_ + row * hidden_, hidden_ * int64_t{sizeof(Bf16)});
@@ -432,9 +458,18 @@ class CudaStage final : public backend::StageBackend {
     head.y_f32 = logits_;
     queue->Product(head);
     const int64_t vocab = shard_.vocab.count;
+    auto* to = static_cast<float*>(piece.pinned.data());
+    bool choose = false;
     for (int64_t i = 0; i < rows; ++i) {
-      queue->Copy(to + i * vocab, logits_ + i * vocab_, vocab * int64_t{sizeof(float)});
+      const LastRow& last = piece.last_rows[static_cast<size_t>(i)];
+      choose = choose || last.likeliest != nullptr;
+      if (last.logits == nullptr) continue;
+      queue->Copy(to, logits_ + i * vocab_, vocab * int64_t{sizeof(float)});
+      to += vocab;
     }
+    if (!choose) return;
+    queue->Launch(kc::ArgMax, {logits_, vocab_, likeliest_, rows, vocab});
+    queue->Copy(Chosen(piece), likeliest_, rows * int64_t{sizeof(kc::Likeliest)});
   }
 
   const std::shared_ptr<const LoadedModel> model_;
@@ -451,7 +486,8 @@ class CudaStage final : public backend::StageBackend {
   const int64_t attention_width_;                // query heads
   const int64_t pairs_;                          // rotated pairs of a head
   int64_t layer_cache_ = 0;                      // elements of one layer's cache
-  StageTables tables_;                           // of the micro-batch that is being queued
+  int64_t pinned_floats_ = 0;
+  StageTables tables_;  // of the micro-batch that is being queued
 
   Memory memory_, cache_;
   std::vector<Piece> pieces_;  // by their places
@@ -466,8 +502,9 @@ class CudaStage final : public backend::StageBackend {
   Bf16* partial_ = nullptr;    // [rows][hidden], this rank's part of a sum (several ranks)
   float* cosine_ = nullptr;    // [rows][pairs]
   float* sine_ = nullptr;
-  float* logits_ = nullptr;   // [max_logit_rows][vocab]
-  Bf16* gathered_ = nullptr;  // [max_logit_rows][hidden], the rows that want logits
+  float* logits_ = nullptr;             // [max_logit_rows][vocab]
+  Bf16* gathered_ = nullptr;            // [max_logit_rows][hidden], the rows that want logits
+  kc::Likeliest* likeliest_ = nullptr;  // [max_logit_rows], of logits_
 
   // Last: its work ends before the memory goes.
   Timeline timeline_;

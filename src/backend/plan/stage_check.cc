@@ -100,8 +100,11 @@ absl::Status CheckStageWork(const StageWork& work, const model::TextConfig& conf
     if (role.first) {
       if (absl::Status s = CheckTokens(e, i, config, role.stored_rows); !s.ok()) return s;
     }
-    if (role.last && e.want_logits && e.logits == nullptr) {
-      return Bad(i, "want_logits is set and logits is null");
+    if (e.likeliest != nullptr && !role.finds_likeliest) {
+      return Bad(i, "likeliest is set; the stage does not find it");
+    }
+    if (role.last && e.want_logits && e.logits == nullptr && e.likeliest == nullptr) {
+      return Bad(i, "want_logits is set; logits and likeliest are null");
     }
   }
   if (total != work.total_tokens) {

@@ -14,6 +14,7 @@ struct StageRole {
   bool first = false;       // embeds tokens
   bool last = false;        // makes logits
   int64_t stored_rows = 0;  // of the store that slices may name; 0: there is none
+  bool finds_likeliest = false;
 };
 
 // INVALID_ARGUMENT names the entry, the value and the limit.

@@ -312,20 +312,22 @@ void ModelExecutor::Forward(StageJob job, Done done) {
   StageRunner& stage = *lanes_[static_cast<size_t>(job.worker)].stage;
   stage.Start(
       std::move(job), std::move(states),
-      [this, endings = std::move(endings)](size_t entry, absl::Span<const float> logits) {
-        FinishPrompt(endings[entry].request, *endings[entry].state, logits);
+      [this, endings = std::move(endings)](size_t entry, const StageRunner::PromptEnd& end) {
+        FinishPrompt(endings[entry].request, *endings[entry].state, end);
       },
       std::move(done));
 }
 
 void ModelExecutor::FinishPrompt(RequestId request, RequestState& state,
-                                 absl::Span<const float> logits) {
-  absl::StatusOr<FirstToken> first = SampleToken(logits, state.sampling);
+                                 const StageRunner::PromptEnd& end) {
+  absl::StatusOr<FirstToken> first = end.likeliest != nullptr
+                                         ? TakeLikeliest(*end.likeliest)
+                                         : SampleToken(end.logits, state.sampling);
   state.first_token_status = first.status();
   if (!first.ok()) return;
   state.first_token = *first;
   std::vector<float> kept;
-  if (state.keep_logits) kept.assign(logits.begin(), logits.end());
+  if (state.keep_logits) kept.assign(end.logits.begin(), end.logits.end());
   details_->SetFirstToken(request, *first, std::move(kept), std::move(state.kept_embeddings));
 }
 

@@ -103,7 +103,7 @@ class ModelExecutor final : public Executor {
   void KeepEmbeddings(Batch& batch);
   // A place for the unit's rows in the backend's memory, where there is room.
   void TakeRows(UnitState* unit);
-  void FinishPrompt(RequestId request, RequestState& state, absl::Span<const float> logits);
+  void FinishPrompt(RequestId request, RequestState& state, const StageRunner::PromptEnd& end);
 
   const LoadedModel& model_;
   const int64_t max_image_pixels_;

@@ -85,9 +85,21 @@ absl::StatusOr<FirstToken> SampleToken(absl::Span<const float> logits, const Sam
   }
   FirstToken first;
   first.token =
-      sampling.temperature > 0 ? Draw(logits, max_logit, sampling) : static_cast<int32_t>(best);
+      TakesLikeliest(sampling) ? static_cast<int32_t>(best) : Draw(logits, max_logit, sampling);
   first.logprob = static_cast<float>(static_cast<double>(logits[static_cast<size_t>(first.token)]) -
                                      static_cast<double>(max_logit) - std::log(sum));
+  return first;
+}
+
+absl::StatusOr<FirstToken> TakeLikeliest(const backend::Likeliest& likeliest) {
+  if (likeliest.token < 0 || !std::isfinite(likeliest.logprob)) {
+    return absl::InternalError(
+        absl::StrCat("the likeliest token is ", likeliest.token, ", its log-probability ",
+                     likeliest.logprob, ": a logit is not a number or the largest is infinite"));
+  }
+  FirstToken first;
+  first.token = likeliest.token;
+  first.logprob = likeliest.logprob;
   return first;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "rserve/cc/executor.h"
 #include "rserve/cc/model_engine.h"
+#include "src/backend/backend.h"
 
 namespace rserve::runtime {
 
@@ -20,6 +21,13 @@ absl::Status ValidateSampling(const Sampling& sampling);
 // Sums in double, in id order, so the same logits give the same bits. INTERNAL when a logit is NaN
 // or there is none. Pure.
 absl::StatusOr<FirstToken> SampleToken(absl::Span<const float> logits, const Sampling& sampling);
+
+// Whether the largest logit is taken, so that a backend may choose.
+inline bool TakesLikeliest(const Sampling& sampling) { return !(sampling.temperature > 0); }
+
+// What a backend has chosen: as SampleToken gives it, errors included, but for how the probability
+// is summed.
+absl::StatusOr<FirstToken> TakeLikeliest(const backend::Likeliest& likeliest);
 
 }  // namespace rserve::runtime
 

@@ -5,6 +5,7 @@
 
 #include "src/runtime/exception_guard.h"
 #include "src/runtime/model/buffer_pool.h"
+#include "src/runtime/model/sampler.h"
 
 namespace rserve::runtime {
 
@@ -20,7 +21,7 @@ struct StageRunner::Run {
   StageJob job;
   States states;
   PooledBuffer in, out;
-  OnLogits on_logits;
+  OnPromptEnd on_prompt_end;
   Done done;
   std::mutex mutex;
   absl::Status status ABSL_GUARDED_BY(mutex);  // the first error
@@ -32,13 +33,15 @@ struct StageRunner::Group {
   size_t first = 0;  // entry of the job
   std::vector<backend::StageEntry> entries;
   std::vector<backend::EmbeddingSlice> slices;  // of all entries
-  std::vector<float> logits;                    // [prompts that end here][vocab_size]
+  std::vector<float> logits;                    // [those that want them][vocab_size]
+  std::vector<backend::Likeliest> likeliest;    // of prompts that end here
   backend::StageWork work;
 };
 
 StageRunner::StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t hidden_size,
                          int32_t vocab_size, int64_t max_table_blocks, Handover* handover)
     : backend_(std::move(backend)),
+      finds_likeliest_(backend_->FindsLikeliest()),
       hidden_size_(hidden_size),
       vocab_size_(vocab_size),
       max_table_blocks_(max_table_blocks),
@@ -46,11 +49,11 @@ StageRunner::StageRunner(std::unique_ptr<backend::StageBackend> backend, int32_t
 
 StageRunner::~StageRunner() = default;
 
-void StageRunner::Start(StageJob job, States states, OnLogits on_logits, Done done) {
+void StageRunner::Start(StageJob job, States states, OnPromptEnd on_prompt_end, Done done) {
   const auto run = std::make_shared<Run>();
   run->job = std::move(job);
   run->states = std::move(states);
-  run->on_logits = std::move(on_logits);
+  run->on_prompt_end = std::move(on_prompt_end);
   run->done = std::move(done);
   if (run->job.stage > 0) {
     absl::StatusOr<PooledBuffer> taken = handover_->Take(run->job.micro_batch);
@@ -100,21 +103,33 @@ void StageRunner::StartGroup(const std::shared_ptr<Run>& run, size_t begin, size
   group->first = begin;
   group->entries.clear();
   group->slices.clear();
-  size_t num_slices = 0, num_logits = 0;
+  const auto ends = [&](size_t i) { return run->job.last_stage && entries[i].last_chunk; };
+  const auto choose = [&](size_t i) {
+    return finds_likeliest_ && TakesLikeliest(run->states[i]->sampling);
+  };
+  const auto wants_logits = [&](size_t i) { return !choose(i) || run->states[i]->keep_logits; };
+  size_t num_slices = 0, num_ends = 0, num_logits = 0;
   for (size_t i = begin; i < end; ++i) {
     num_slices += entries[i].embeddings.size();
-    if (run->job.last_stage && entries[i].last_chunk) ++num_logits;
+    if (!ends(i)) continue;
+    ++num_ends;
+    if (wants_logits(i)) ++num_logits;
   }
   group->slices.reserve(num_slices);  // entries point into it
   group->logits.resize(num_logits * static_cast<size_t>(vocab_size_));
+  group->likeliest.resize(num_ends);
   group->work = {};
   float* next_logits = group->logits.data();
+  backend::Likeliest* next_likeliest = group->likeliest.data();
   for (size_t i = begin; i < end; ++i) {
     backend::StageEntry entry = MakeEntry(*run, i, group.get());
-    if (run->job.last_stage && entries[i].last_chunk) {
+    if (ends(i)) {
       entry.want_logits = true;
-      entry.logits = next_logits;
-      next_logits += vocab_size_;
+      if (choose(i)) entry.likeliest = next_likeliest++;
+      if (wants_logits(i)) {
+        entry.logits = next_logits;
+        next_logits += vocab_size_;
+      }
     }
     group->work.total_tokens += entry.count;
     group->entries.push_back(entry);
@@ -141,8 +156,12 @@ void StageRunner::EndGroup(Run& run, const std::shared_ptr<Group>& group, absl::
       for (size_t i = 0; i < group->entries.size(); ++i) {
         const backend::StageEntry& entry = group->entries[i];
         if (!entry.want_logits) continue;
-        run.on_logits(group->first + i,
-                      absl::MakeConstSpan(entry.logits, static_cast<size_t>(vocab_size_)));
+        PromptEnd end;
+        end.likeliest = entry.likeliest;
+        if (entry.logits != nullptr) {
+          end.logits = absl::MakeConstSpan(entry.logits, static_cast<size_t>(vocab_size_));
+        }
+        run.on_prompt_end(group->first + i, end);
       }
     });
   }

@@ -28,9 +28,14 @@ namespace rserve::runtime {
 // undefined values that no later stage reads (what has ended stays ended).
 class StageRunner {
  public:
-  // Called with the logits of a finished prompt, before the micro-batch is done. The span dies with
-  // the call.
-  using OnLogits = absl::AnyInvocable<void(size_t entry, absl::Span<const float> logits)>;
+  // What the last stage has of a finished prompt. A backend that finds the likeliest token does so
+  // for prompts without temperature, and gives logits only where they are kept.
+  struct PromptEnd {
+    absl::Span<const float> logits;                 // [vocab_size], or empty
+    const backend::Likeliest* likeliest = nullptr;  // null: to be chosen from the logits
+  };
+  // Called for a finished prompt, before the micro-batch is done. What it gets dies with the call.
+  using OnPromptEnd = absl::AnyInvocable<void(size_t entry, const PromptEnd& end)>;
   using States = std::vector<std::shared_ptr<RequestState>>;
 
   // `max_table_blocks`: KV blocks that the entries of one call of the backend name together, at
@@ -41,7 +46,7 @@ class StageRunner {
 
   // `states`: one an entry of the job, null for ended ones; kept until the end. `done` is called
   // once, inside the call or on a thread of the backend's.
-  void Start(StageJob job, States states, OnLogits on_logits, Done done);
+  void Start(StageJob job, States states, OnPromptEnd on_prompt_end, Done done);
   // The micro-batch does not reach this stage any more. Any thread.
   void Forget(uint64_t micro_batch) { backend_->Forget(micro_batch); }
 
@@ -58,6 +63,7 @@ class StageRunner {
   std::shared_ptr<Group> TakeGroup() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::unique_ptr<backend::StageBackend> backend_;
+  const bool finds_likeliest_;
   const int64_t hidden_size_;
   const int64_t vocab_size_;
   const int64_t max_table_blocks_;
