@@ -1,6 +1,15 @@
-# Every third-party package the build looks for, with the Debian/Ubuntu package that carries it.
+# Every third-party package the build looks for, with the Debian/Ubuntu package that carries it. With
+# RSERVE_STATIC_DEPENDENCIES all of them are archives (RserveArchives.cmake).
 
 find_package(Threads REQUIRED)
+if(RSERVE_STATIC_DEPENDENCIES)
+  if(RSERVE_FFMPEG)
+    message(FATAL_ERROR "RSERVE_FFMPEG=ON needs FFmpeg's shared libraries: not with "
+                        "RSERVE_STATIC_DEPENDENCIES=ON")
+  endif()
+  set(suffixes_of_all ${CMAKE_FIND_LIBRARY_SUFFIXES})
+  set(CMAKE_FIND_LIBRARY_SUFFIXES ${CMAKE_STATIC_LIBRARY_SUFFIX})
+endif()
 find_package(absl REQUIRED)                        # libabsl-dev
 find_package(nlohmann_json 3.7 REQUIRED)           # nlohmann-json3-dev
 find_package(PNG REQUIRED)                         # libpng-dev
@@ -14,6 +23,10 @@ pkg_check_modules(WEBP IMPORTED_TARGET libwebp)    # libwebp-dev
 if(RSERVE_FFMPEG)
   pkg_check_modules(FFMPEG REQUIRED IMPORTED_TARGET libavformat>=58 libavcodec>=58 libavutil>=56
                     libswscale>=5)     # libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
+endif()
+if(RSERVE_STATIC_DEPENDENCIES)
+  include(RserveArchives)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES ${suffixes_of_all})
 endif()
 
 if(RSERVE_TESTS)

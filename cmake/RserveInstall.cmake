@@ -7,9 +7,11 @@ include(CMakePackageConfigHelpers)
 set(RSERVE_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/rserve")
 
 # The C ABI: one shared library that hides all it is made of.
-install(TARGETS rserve EXPORT rserve-c
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
-install(EXPORT rserve-c NAMESPACE rserve:: DESTINATION ${RSERVE_CMAKE_DIR} COMPONENT dev)
+if(NOT RSERVE_STATIC_DEPENDENCIES)
+  install(TARGETS rserve EXPORT rserve-c
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
+  install(EXPORT rserve-c NAMESPACE rserve:: DESTINATION ${RSERVE_CMAKE_DIR} COMPONENT dev)
+endif()
 file(GLOB c_headers CONFIGURE_DEPENDS include/rserve/*.h include/rserve/*.hpp)
 install(FILES ${c_headers}
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rserve COMPONENT dev)
@@ -43,7 +45,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/rserve.pc"
 
 # The CUDA backend, which librserve opens where it lies beside it. Not in the Debian packages: it
 # needs libcublasLt, which Debian has not.
-if(RSERVE_HAVE_CUDA)
+if(RSERVE_HAVE_CUDA AND NOT RSERVE_STATIC_DEPENDENCIES)
   install(TARGETS rserve_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda OPTIONAL)
 endif()
 

@@ -1,12 +1,13 @@
 # librserve.a: the C ABI as one static library, for programs that link everything.
 #
-# All our objects, and Abseil where it is static, are linked into one relocatable object in which
-# only the symbols of the C ABI stay global: a program that has an Abseil of its own, or another
-# library with the same class names, does not meet ours. What stays outside is what the machine has
-# as shared libraries; RSERVE_STATIC_NEEDS lists it for CMake's and pkg-config's files.
+# All our objects, and Abseil where it is static (with RSERVE_STATIC_DEPENDENCIES every library that
+# was found), are linked into one relocatable object in which only the symbols of the C ABI stay
+# global: a program that has an Abseil of its own, or another library with the same class names, does
+# not meet ours. What stays outside is what the machine has as shared libraries; RSERVE_STATIC_NEEDS
+# lists it for CMake's and pkg-config's files.
 
-# Everything that `target` needs when it is linked: `archives`, the targets of static libraries, and
-# `needs`, the names of others as the linker knows them.
+# Everything that `target` needs when it is linked: `archives`, the targets of static libraries or
+# their files, and `needs`, the names of others as the linker knows them.
 function(rserve_link_closure target archives needs)
   set(queue ${target})
   set(seen)
@@ -20,6 +21,10 @@ function(rserve_link_closure target archives needs)
     endif()
     list(APPEND seen "${item}")
     if(NOT TARGET "${item}")
+      if(RSERVE_STATIC_DEPENDENCIES AND item MATCHES "^/.*\\.a$")
+        list(APPEND found_archives "${item}")
+        continue()
+      endif()
       foreach(form "^-l(.+)$" "/lib([^/]+)\\.(so|a)[^/]*$" "^([A-Za-z0-9_][A-Za-z0-9_.+-]*)$")
         if(item MATCHES "${form}")
           list(APPEND found_needs "${CMAKE_MATCH_1}")
@@ -52,31 +57,22 @@ function(rserve_link_closure target archives needs)
   set(${needs} ${found_needs} PARENT_SCOPE)
 endfunction()
 
-function(rserve_imported_location target result)
-  set(properties IMPORTED_LOCATION)
-  get_target_property(configurations "${target}" IMPORTED_CONFIGURATIONS)
-  if(configurations)
-    foreach(configuration ${configurations})
-      list(APPEND properties IMPORTED_LOCATION_${configuration})
-    endforeach()
-  endif()
-  foreach(property ${properties})
-    get_target_property(location "${target}" ${property})
-    if(location)
-      break()
-    endif()
-  endforeach()
-  set(${result} "${location}" PARENT_SCOPE)
-endfunction()
-
 # Not under sanitizers: their runtime belongs to the program.
 if(NOT RSERVE_SANITIZE)
   rserve_link_closure(rserve_capi archives RSERVE_STATIC_NEEDS)
   # The archive is C++ inside; a C program's link line has to say so.
-  list(APPEND RSERVE_STATIC_NEEDS stdc++ m)
+  if(RSERVE_STATIC_DEPENDENCIES)
+    list(APPEND RSERVE_STATIC_NEEDS -l:libstdc++.a -static-libgcc m)
+  else()
+    list(APPEND RSERVE_STATIC_NEEDS stdc++ m)
+  endif()
   set(files)
   foreach(archive ${archives})
-    list(APPEND files "$<TARGET_FILE:${archive}>")
+    if(TARGET "${archive}")
+      list(APPEND files "$<TARGET_FILE:${archive}>")
+    else()
+      list(APPEND files "${archive}")
+    endif()
   endforeach()
   set(static_library "${CMAKE_BINARY_DIR}/lib/librserve.a")
   add_custom_command(
@@ -89,6 +85,6 @@ if(NOT RSERVE_SANITIZE)
     COMMENT "Merging lib/librserve.a")
   add_custom_target(rserve_static ALL DEPENDS "${static_library}")
   install(FILES "${static_library}" DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
-  list(TRANSFORM RSERVE_STATIC_NEEDS PREPEND "-l" OUTPUT_VARIABLE RSERVE_STATIC_FLAGS)
+  list(TRANSFORM RSERVE_STATIC_NEEDS PREPEND "-l" REGEX "^[^-]" OUTPUT_VARIABLE RSERVE_STATIC_FLAGS)
   list(JOIN RSERVE_STATIC_FLAGS " " RSERVE_STATIC_FLAGS)
 endif()

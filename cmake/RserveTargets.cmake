@@ -47,6 +47,25 @@ endif()
 target_include_directories(rserve_flags INTERFACE
                            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 
+# rserve_imported_location(TARGET RESULT): the file of a library that was found, whatever build type
+# it was found for.
+function(rserve_imported_location target result)
+  set(properties IMPORTED_LOCATION)
+  get_target_property(configurations "${target}" IMPORTED_CONFIGURATIONS)
+  if(configurations)
+    foreach(configuration ${configurations})
+      list(APPEND properties IMPORTED_LOCATION_${configuration})
+    endforeach()
+  endif()
+  foreach(property ${properties})
+    get_target_property(location "${target}" ${property})
+    if(location)
+      break()
+    endif()
+  endforeach()
+  set(${result} "${location}" PARENT_SCOPE)
+endfunction()
+
 # rserve_library(NAME SOURCES ... [DEPS ...] [PRIVATE_DEPS ...]): one layer as a static library. Its
 # flags are its own: who links it in a build of his own compiles as he likes. Our other targets name
 # rserve_flags themselves.

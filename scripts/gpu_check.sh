@@ -3,10 +3,10 @@
 #   scripts/gpu_check.sh prepare            builds build/gpu_check (here; needs nvcc, no GPU)
 #   scripts/gpu_check.sh run [--out DIR]    runs it (there; needs a driver, libcublasLt and python3)
 #   scripts/gpu_check.sh run --dry [--bin DIR] [--out DIR]
-#                                           the same steps over the emulated programs
-# build/gpu_check holds programs (bin) and the libraries that they need but for the C library and
-# CUDA's own (lib). `run` writes report.json and report.md, whatever it finds, and fails if a step
-# failed.
+#                                           the same steps over the emulated programs of a build
+# build/gpu_check/bin holds programs that need nothing but the C library, CUDA's own libraries and the
+# driver, which `prepare` checks. `run` writes report.json and report.md, whatever it finds, and fails if
+# a step failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,35 +16,40 @@ usage() {
 }
 
 limit_mib=60  # of the bundle and the working tree together
+build=build/gpu
 bundle=build/gpu_check
 
-# The libraries of a program that a machine without rserve's build dependencies lacks.
-needed_libraries() {
-  ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
-    grep -vE '/(ld-linux|libc|libm|libdl|libpthread|librt|libcuda|libcublasLt|libcublas)[.-]' || true
+# The libraries that a program may ask of the machine: the C library's and cuBLASLt. (The driver, NCCL
+# and cuDNN are opened by those that want them.)
+may_need='^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libcublasLt)\.so\.[0-9]+$'
+
+# check_self_contained FILE...: fails, naming them, when there are others.
+check_self_contained() {
+  local file others bad=0
+  for file in "$@"; do
+    others=$(readelf -dW "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' |
+      grep -vE "$may_need" || true)
+    if [ -n "$others" ]; then
+      echo "$file needs" $others >&2
+      bad=1
+    fi
+  done
+  [ "$bad" -eq 0 ] || exit 1
+  echo "self-contained; the newest symbols of the C library: $(objdump -T "$@" 2>/dev/null |
+    grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)"
 }
 
 prepare() {
-  local build=build/gpu
-  local programs=(kernels_gpu_test backend_gpu_test engine_gpu_test rserve_gpu_bench
-    kernels_cuda_test backend_cuda_test engine_cuda_test rserve_gpu_bench_dry rserve_tool)
-  local libraries=(rserve_cuda rserve_cuda_emulated)
+  local programs=(kernels_gpu_test backend_gpu_test engine_gpu_test rserve_gpu_bench rserve_gpu)
+  rm -f "$build/CMakeCache.txt"  # it may remember shared libraries
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRSERVE_CUDA=ON -DRSERVE_TESTS=ON \
-    >/dev/null
-  cmake --build "$build" --target "${programs[@]}" "${libraries[@]}"
-  rm -rf "$bundle/bin" "$bundle/lib"
-  mkdir -p "$bundle/bin" "$bundle/lib"
-  local name file
-  for name in "${programs[@]}"; do
-    file=${name/rserve_tool/rserve}
-    strip -o "$bundle/bin/$file" "$(find "$build/bin" "$build/tests" -type f -name "$file" | head -n 1)"
-  done
-  for name in "${libraries[@]}"; do
-    strip -o "$bundle/lib/lib$name.so" "$(find "$build/lib" -name "lib$name.so" | head -n 1)"
-  done
-  needed_libraries "$bundle"/bin/* "$bundle"/lib/*.so | while read -r file; do
-    cp -L "$file" "$bundle/lib/"
-  done
+    -DRSERVE_STATIC_DEPENDENCIES=ON >/dev/null
+  cmake --build "$build" --target "${programs[@]}"
+  rm -rf "$bundle/bin"
+  mkdir -p "$bundle/bin"
+  local name
+  for name in "${programs[@]}"; do strip -o "$bundle/bin/$name" "$build/tests/$name"; done
+  check_self_contained "$bundle"/bin/*
   local size tree
   size=$(du -sm "$bundle" | cut -f1)
   tree=$( (git ls-files -z; git ls-files -z -o --exclude-standard) | du -cm --files0-from=- |
@@ -68,31 +73,31 @@ step() {
   [ "$rc" -eq 0 ] || failed=1
 }
 
-# schemes GPUS LIBRARY_OPTION SHAPE... -- LOAD...: on a made-up model, colocated, epd and rserve on one
+# schemes COMMAND GPUS SHAPE... -- LOAD...: on a made-up model, colocated, epd and rserve on one
 # GPU with each way of sharing it, and rserve with embeddings through the host; where there are more,
 # two stages on two of them with each hand-over.
 schemes() {
-  local gpus=$1 library=$2 shape=() way
+  local command=$1 gpus=$2 shape=() way
   shift 2
   while [ "$1" != -- ]; do shape+=("$1"); shift; done
   shift
-  step model 120 "$bin/rserve" make-model "$scratch/model" "${shape[@]}"
+  step model 120 "$command" make-model "$scratch/model" "${shape[@]}"
   for way in streams turns parts; do
-    step "schemes_$way" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
+    step "schemes_$way" 60 "$command" bench "$scratch/model" --backend cuda \
       --device-sharing "$way" --schemes rserve,epd,colocated --json "$out/schemes_$way.json" "$@"
   done
-  step embeddings_host 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
+  step embeddings_host 60 "$command" bench "$scratch/model" --backend cuda \
     --no-device-embeddings --schemes rserve --json "$out/embeddings_host.json" "$@"
   [ "$gpus" -ge 2 ] || return 0
   for way in peer nccl host; do
-    step "handover_$way" 60 "$bin/rserve" bench "$scratch/model" --backend cuda $library \
+    step "handover_$way" 60 "$command" bench "$scratch/model" --backend cuda \
       --stage-handover "$way" --topology PP2+E1 --devices 0,1,0 --schemes rserve,epd \
       --json "$out/handover_$way.json" "$@"
   done
 }
 
 run() {
-  local dry=no bin=$bundle/bin out=$bundle/report scratch
+  local dry=no bin= out=$bundle/report scratch
   while [ $# -gt 0 ]; do
     case "$1" in
       --dry) dry=yes; shift ;;
@@ -101,23 +106,21 @@ run() {
       *) usage ;;
     esac
   done
+  [ -n "$bin" ] || bin=$([ "$dry" = yes ] && echo "$build/tests" || echo "$bundle/bin")
   mkdir -p "$out"
   rm -f "$out"/*.txt "$out"/*.json "$out"/report.*
   : >"$out/steps.txt"
   scratch=$(mktemp -d)
   # shellcheck disable=SC2064
   trap "rm -rf '$scratch'" EXIT
-  export LD_LIBRARY_PATH="$bin/../lib:${LD_LIBRARY_PATH:-}"
   if [ "$dry" = yes ]; then
     step kernels 60 "$bin/kernels_cuda_test"
     step golden 60 "$bin/backend_cuda_test" "CUDA: prompts share*"
     step engine 60 "$bin/engine_cuda_test" "CUDA engine: many requests*"
     step bench 60 "$bin/rserve_gpu_bench_dry"
-    # The command lies with the tests in a bundle, beside their folder in a build.
-    [ -x "$bin/rserve" ] || bin=$bin/../bin
-    schemes 2 "--cuda-library $bin/../lib/librserve_cuda_emulated.so" --layers 2 --hidden 64 --heads 2 \
-      --kv-heads 1 --intermediate 64 --vocab 1280 --vision-layers 1 --vision-hidden 32 \
-      --vision-heads 2 --vision-intermediate 32 -- \
+    schemes "$bin/rserve_gpu_dry" 2 --layers 2 --hidden 64 --heads 2 --kv-heads 1 \
+      --intermediate 64 --vocab 1280 --vision-layers 1 --vision-hidden 32 --vision-heads 2 \
+      --vision-intermediate 32 -- \
       --requests 2 --images 1 --image-size 56x56 --text-tokens 8 --trailing-text-tokens 8 \
       --kv-tokens 512 --encoder-batch-tokens 256 --token-budget 64 --repeat 1 --warmup 0
     if python3 -c 'import torch, transformers' 2>/dev/null; then
@@ -129,7 +132,7 @@ run() {
     for name in libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
       found=$(find /usr/local/cuda*/lib64/ /usr/lib /usr/local/lib /opt -name "$name" \
         2>/dev/null | head -n 1 || true)
-      [ -z "$found" ] || export LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(dirname "$found")"
+      [ -z "$found" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$found")"
     done
     step device 20 nvidia-smi --format=csv,noheader \
       --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit
@@ -144,7 +147,7 @@ run() {
     fi
     step bench 150 "$bin/rserve_gpu_bench"
     # The 7B model's widths at a quarter of its depth: the same kernels, a file of 6 GB.
-    schemes "$(nvidia-smi -L | grep -c '^GPU' || true)" "" --preset 7b --layers 7 --vision-layers 8 --max-pixels 802816 -- \
+    schemes "$bin/rserve_gpu" "$(nvidia-smi -L | grep -c '^GPU' || true)" --preset 7b --layers 7 --vision-layers 8 --max-pixels 802816 -- \
       --requests 8 --images 8 --image-size 896x896 --trailing-text-tokens 256 --token-budget 2048 \
       --encode-batch 2048 --kv-tokens 98304 --embedding-bytes 2G --pixel-bytes 4G \
       --encoder-batch-tokens 8192 --media-threads 8 --repeat 2

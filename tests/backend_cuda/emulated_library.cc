@@ -1,6 +1,7 @@
 #include "tests/backend_cuda/emulated_library.h"
 
 #include <mutex>
+#include <new>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,15 @@ absl::StatusOr<std::vector<std::unique_ptr<Collective>>> MakeEmulatedCollectives
   return MakeHostCollectives(static_cast<int>(gpus.size()));
 }
 
+void LoseAfter(int number, int64_t operations) {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto* device : open_devices) {
+    if (number < 0 || device->number() == number) device->LoseAfter(operations);
+  }
+}
+
+void RunOutOfMemory() { throw std::bad_alloc(); }
+
 }  // namespace
 }  // namespace rserve::cuda
 
@@ -60,10 +70,7 @@ rserve_cuda_library() {
   return &kTable;
 }
 
-extern "C" __attribute__((visibility("default"))) void rserve_emulated_lose_after(
-    int number, int64_t operations) {
-  std::lock_guard<std::mutex> lock(rserve::cuda::mutex);
-  for (auto* device : rserve::cuda::open_devices) {
-    if (number < 0 || device->number() == number) device->LoseAfter(operations);
-  }
+extern "C" __attribute__((visibility("default"))) rserve::testing::EmulatedFunctions
+rserve_emulated_functions() {
+  return {&rserve::cuda::LoseAfter, &rserve::cuda::RunOutOfMemory};
 }

@@ -1,14 +1,17 @@
-// The whole engine over the CUDA backend: its library opened at run time, here the emulated one.
-// With RSERVE_TEST_GPU the real one, on GPU 0 alone, and without the tests of lost devices.
+// The whole engine over the CUDA backend: its library opened at run time, here the emulated one
+// (with RSERVE_TEST_BUILT_IN it is a part of this program). With RSERVE_TEST_GPU the real backend,
+// a part of this program, on GPU 0 alone, and without the tests of lost devices.
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "src/runtime/exception_guard.h"
 #include "tests/backend_cuda/emulated_library.h"
 #include "tests/engine/golden_folder.h"
 #include "tests/engine/harness.h"
@@ -32,15 +35,17 @@ constexpr bool kEmulated = true;
 constexpr uint64_t kStressRequests = 24;
 #endif
 
-// Libraries lie in ../lib of the programs, in a build as in a bundle.
+#if defined(RSERVE_TEST_BUILT_IN)
+std::string Library() { return ""; }
+#else
 std::string Library() {
-  if (!kEmulated) return "";  // the engine finds it
   std::string path(4096, '\0');
   const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
   REQUIRE(size > 0);
   path.resize(static_cast<size_t>(size));
   return path.substr(0, path.rfind('/')) + "/../lib/librserve_cuda_emulated.so";
 }
+#endif
 
 ModelEngineOptions CudaOptions(const std::string& folder) {
   ModelEngineOptions options;
@@ -189,6 +194,39 @@ TEST_CASE(
   check(options, 2);
 }
 
+// The logits that are kept beside it, or not, change nothing about the token.
+TEST_CASE(
+    "CUDA engine: without temperature the token is that of the logits, chosen on the device") {
+  std::vector<std::unique_ptr<OwnedRequest>> requests;
+  for (uint64_t seed = 1; seed <= 4; ++seed) requests.push_back(MakeRequest("txt", 90 + seed));
+  std::vector<FirstToken> first;
+  for (const bool keep : {true, false}) {
+    ModelEngineOptions options = CudaOptions(TinyModelFolder());
+    if (!keep) {
+      options.stages = 2;
+      Spread({0, 1, 0}, &options);
+    }
+    for (const auto& request : requests) request->request.keep_logits = keep;
+    const std::vector<Outcome> outcomes = RunAll(*MustCreate(options), requests, !keep);
+    for (size_t i = 0; i < outcomes.size(); ++i) {
+      REQUIRE(outcomes[i].terminal().type == EventType::kFinished);
+      const RequestDetail& detail = *outcomes[i].detail;
+      const std::vector<float>& logits = detail.logits;
+      CHECK(logits.empty() == !keep);
+      if (keep) {
+        first.push_back(detail.first_token);
+        const auto largest = std::max_element(logits.begin(), logits.end());
+        CHECK(detail.first_token.token == largest - logits.begin());
+        double sum = 0;
+        for (const float logit : logits) sum += std::exp(double{logit} - double{*largest});
+        CHECK(std::fabs(double{detail.first_token.logprob} + std::log(sum)) <= 1e-5);
+      }
+      CHECK(detail.first_token.token == first[i].token);
+      CHECK(detail.first_token.logprob == first[i].logprob);
+    }
+  }
+}
+
 TEST_CASE("CUDA engine: many prompts that share blocks of KV give the bits of prompts alone") {
   ModelEngineOptions options = CudaOptions(TinyModelFolder());
   std::vector<std::unique_ptr<OwnedRequest>> requests;
@@ -250,12 +288,21 @@ TEST_CASE("CUDA engine: many requests with cancels end once each and give everyt
 }
 
 #if !defined(RSERVE_TEST_GPU)
-void LoseAfterOperations(int number, int64_t operations) {
+EmulatedFunctions Emulated() {
+#if defined(RSERVE_TEST_BUILT_IN)
+  return rserve_emulated_functions();
+#else
   void* library = dlopen(Library().c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
-  const auto lose = reinterpret_cast<LoseAfter>(dlsym(library, kLoseAfter));
-  REQUIRE(lose != nullptr);
-  lose(number, operations);
+  const auto entry = reinterpret_cast<EmulatedEntry>(dlsym(library, kEmulatedEntry));
+  REQUIRE(entry != nullptr);
+  return entry();
+#endif
+}
+
+TEST_CASE("CUDA engine: memory that runs out in the library ends in the engine's guard") {
+  const absl::Status status = runtime::RunGuarded("a stage", Emulated().run_out_of_memory);
+  CHECK(status.code() == absl::StatusCode::kResourceExhausted);
 }
 
 TEST_CASE("CUDA engine: a device that is lost ends every request once; the engine can be ended") {
@@ -267,7 +314,7 @@ TEST_CASE("CUDA engine: a device that is lost ends every request once; the engin
     for (uint64_t i = 0; i < 8; ++i) {
       requests.push_back(MakeRequest(i % 2 == 0 ? "txt" : "t", 10 + i));
     }
-    LoseAfterOperations(-1, after);
+    Emulated().lose_after(-1, after);
     std::vector<RequestId> ids;
     for (const auto& request : requests) ids.push_back(MustSubmit(*engine, request->request));
     int failed = 0;
@@ -341,7 +388,7 @@ TEST_CASE("CUDA engine: one lost device of TP2xPP2+E1 ends every request once") 
       requests.push_back(MakeRequest("txt", 30 + i));
       requests.back()->request.keep_embeddings = i % 2 == 0;
     }
-    LoseAfterOperations(number, 60);
+    Emulated().lose_after(number, 60);
     std::vector<RequestId> ids;
     for (const auto& request : requests) ids.push_back(MustSubmit(*engine, request->request));
     int failed = 0;

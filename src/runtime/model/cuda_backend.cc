@@ -66,10 +66,13 @@ class CudaBackend final : public BackendSet {
   }
 
   absl::Status Load(const model::ModelFolder& folder, const LoadProgress& progress) {
-    absl::StatusOr<const cuda::LibraryTable*> library = cuda::OpenCudaLibrary(
-        options_.cuda_library.empty() ? FindLibrary() : options_.cuda_library);
-    if (!library.ok()) return library.status();
-    library_ = *library;
+    library_ = options_.cuda_library.empty() ? cuda::BuiltInCudaLibrary() : nullptr;
+    if (library_ == nullptr) {
+      absl::StatusOr<const cuda::LibraryTable*> library = cuda::OpenCudaLibrary(
+          options_.cuda_library.empty() ? FindLibrary() : options_.cuda_library);
+      if (!library.ok()) return library.status();
+      library_ = *library;
+    }
     const int64_t total = folder.checkpoint->total_bytes();
     for (const WorkerInfo& worker : workers_) {
       for (const int32_t number : worker.devices) {

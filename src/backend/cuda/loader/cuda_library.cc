@@ -9,6 +9,12 @@
 namespace rserve::cuda {
 
 absl::StatusOr<const LibraryTable*> OpenCudaLibrary(const std::string& path) {
+#if defined(RSERVE_STATIC_PROGRAM)
+  return absl::UnavailableError(
+      absl::StrCat("the CUDA backend ", path,
+                   " is not opened: this program has a C++ runtime of its own, which cannot catch "
+                   "what a library throws (RSERVE_STATIC_DEPENDENCIES)"));
+#else
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::UnavailableError(absl::StrCat("the CUDA backend cannot be opened: ", dlerror()));
@@ -27,6 +33,7 @@ absl::StatusOr<const LibraryTable*> OpenCudaLibrary(const std::string& path) {
                                                build, ", this program of ", kLibraryBuild));
   }
   return table;
+#endif
 }
 
 }  // namespace rserve::cuda

@@ -17,6 +17,14 @@ namespace rserve::cuda {
 // What librserve_cuda.so offers; its one exported function returns the table. The library and the
 // program that opens it are built together (`build` says from which sources and with which
 // compiler): the functions pass C++ objects.
+//
+// Each side may have a copy of its own of Abseil and of the C++ library, of which one or both are
+// linked statically. So nothing may pass whose meaning hangs on a copy's addresses: no Abseil hash
+// containers (a hash is seeded by an address), no Cord or payload of a Status, no absl::Mutex.
+// Statuses, strings, vectors, smart pointers, callables and virtual calls are as good on the other
+// side, and exceptions are told apart by their types' names. Of the unwinder (libgcc_s) there must
+// be one: a frame of a program with a copy of its own ends the process when it is to catch what
+// another copy has thrown.
 struct LibraryTable {
   const char* build = "";
   absl::StatusOr<std::unique_ptr<Device>> (*open_gpu)(int index) = nullptr;
@@ -43,9 +51,13 @@ inline constexpr char kLibraryBuild[] = RSERVE_VERSION " " __VERSION__;
 inline constexpr char kLibraryEntry[] = "rserve_cuda_library";
 using LibraryEntry = const LibraryTable* (*)();
 
+// The backend that this program was linked with (built_in.cc), or null: it has none.
+const LibraryTable* BuiltInCudaLibrary();
+
 // Opens the library by its path, or by its name where the system looks for libraries. Once opened
 // it stays: objects of it may live anywhere. UNAVAILABLE with the system's reason when it is not
-// there or needs what is not there (libcublasLt), and with both builds when it is of another one.
+// there or needs what is not there (libcublasLt), with both builds when it is of another one, and
+// always in a program of RSERVE_STATIC_DEPENDENCIES.
 absl::StatusOr<const LibraryTable*> OpenCudaLibrary(const std::string& path);
 
 }  // namespace rserve::cuda
