@@ -186,7 +186,7 @@ def texts_by_script(packages):
     for sentence in sentences(packages) + MULTILINGUAL:
         words = [unicodedata.name(c, "?").split()[0] for c in sentence if unicodedata.category(c)[0] in "LM"]
         for name, scripts in SCRIPTS.items():
-            if words and max(set(words), key=words.count) in scripts:
+            if words and max(sorted(set(words)), key=words.count) in scripts:
                 pools[name].append(sentence)
     rng = random.Random(7)
     found = {}
