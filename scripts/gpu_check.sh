@@ -3,7 +3,7 @@
 #   scripts/gpu_check.sh prepare            builds build/gpu_check (here; needs nvcc, no GPU)
 #   scripts/gpu_check.sh run [--out DIR]    runs it (there; needs a driver, libcublasLt and python3)
 #   scripts/gpu_check.sh run --dry [--bin DIR] [--out DIR]
-#                                           the same steps over the emulated programs of a build
+#                                           the same steps over the emulated programs (here)
 # build/gpu_check/bin holds programs that need nothing but the C library, CUDA's own libraries and the
 # driver, which `prepare` checks. `run` writes report.json and report.md, whatever it finds, and fails if
 # a step failed.
@@ -41,10 +41,13 @@ check_self_contained() {
 
 prepare() {
   local programs=(kernels_gpu_test backend_gpu_test engine_gpu_test rserve_gpu_bench rserve_gpu)
+  # The same on the host, for `run --dry`; they stay here.
+  local emulated=(kernels_cuda_test backend_cuda_test engine_cuda_test rserve_gpu_bench_dry
+    rserve_gpu_dry)
   rm -f "$build/CMakeCache.txt"  # it may remember shared libraries
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRSERVE_CUDA=ON -DRSERVE_TESTS=ON \
     -DRSERVE_STATIC_DEPENDENCIES=ON >/dev/null
-  cmake --build "$build" --target "${programs[@]}"
+  cmake --build "$build" --target "${programs[@]}" "${emulated[@]}"
   rm -rf "$bundle/bin"
   mkdir -p "$bundle/bin"
   local name
