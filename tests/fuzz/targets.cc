@@ -151,7 +151,9 @@ void RunConfig(Bytes input) {
 void RunTokenizer(Bytes input) {
   const auto tokenizer = model::Tokenizer::FromJson(Text(input));
   if (!tokenizer.ok()) return;
-  constexpr char kText[] = "Hello, world's 12 <|im_start|> things\n\n  end";
+  constexpr char kText[] =
+      "Hello, world's 12 <|im_start|> things\n\n  end, caf\u00e9 \u0434\u043e\u043c\u043e\u0432 "
+      "\u4e2d\u6587\u4e2d\u6587 \u0928\u092e\u0938\u094d\u0924\u0947";
   const auto ids = (*tokenizer)->EncodeUserText(kText);
   if (!ids.ok()) return;
   for (const int32_t id : *ids) {
