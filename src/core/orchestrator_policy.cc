@@ -93,14 +93,15 @@ void Orchestrator::Impl::ChooseTokenBudget() {
     budget =
         IntegerSqrt(Ratio(Ratio(2 * tokens, stage.fixed_ns(), after), 1024, stage.per_token_q10()));
   }
+  const int64_t most = std::min(policy.token_budget, int64_t{1} << 30);
+  budget = std::clamp(budget, std::min(policy.min_token_budget, most), most);
   if (const RequestId front = alone_ ? tokens_.Front() : 0; front != 0) {
     // Nothing runs beside a part of a prompt, so it is cut into equal parts of at least that size.
     const int64_t prompt = tokens_.Remaining(front);
-    const int64_t parts = std::max<int64_t>(prompt / std::max<int64_t>(budget, 1), 1);
-    budget = std::max(budget, (prompt - 1) / parts + 1);
+    const int64_t parts = std::max<int64_t>(prompt / budget, 1);
+    budget = std::min(std::max(budget, (prompt - 1) / parts + 1), most);
   }
-  const int64_t most = std::min(policy.token_budget, int64_t{1} << 30);
-  MoveTokenBudget(std::clamp(budget, std::min(policy.min_token_budget, most), most));
+  MoveTokenBudget(budget);
 }
 
 void Orchestrator::Impl::MoveTokenBudget(int64_t budget) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rserve/cc/orchestrator.h"
@@ -91,14 +92,23 @@ TEST_CASE("topologies are written as in the paper") {
   CHECK(TopologyName(SchemePlacement(Scheme::kRserve, 2, 3)) == "PP2+E3");
 }
 
-// Two stages of a machine whose costs grow with the tokens before a chunk; text prompts of many
-// sizes come with gaps in which it idles. Steps `extra` more times wherever something happens.
+// What a machine takes for a chunk, and what is asked of it. Prompts are of `sizes` tokens in turn,
+// or, where there are none, of many sizes.
+struct AdaptiveLoad {
+  std::vector<WorkerSpec> workers = SchemePlacement(Scheme::kAdaptive, 2, 1);
+  TimeNs fixed_ns = 8'000'000;
+  TimeNs pair_ns = 4;  // for each token before a chunk
+  std::vector<int64_t> sizes;
+};
+
+// Text prompts come with gaps in which the machine idles. Steps `extra` more times wherever
+// something happens.
 class AdaptiveRun final : public ActionSink {
  public:
-  explicit AdaptiveRun(int extra) : extra_(extra) {
+  explicit AdaptiveRun(int extra, AdaptiveLoad load = {}) : extra_(extra), load_(std::move(load)) {
     OrchestratorConfig config;
     config.policy = SchemePolicy(Scheme::kAdaptive);
-    config.workers = SchemePlacement(Scheme::kAdaptive, 2, 1);
+    config.workers = load_.workers;
     config.max_micro_batches = AdaptiveMicroBatches(config.workers);
     auto made = Orchestrator::Create(config);
     REQUIRE(made.ok());
@@ -111,7 +121,9 @@ class AdaptiveRun final : public ActionSink {
     TimeNs arrival_ns = 0;
     for (RequestId id = 1; id <= 120; ++id) {
       arrival_ns += rng.In(100'000'000, 1'500'000'000);
-      due_.emplace(arrival_ns, SubmitInput{PlanBuilder(id).Text(rng.In(100, 9000)).Build()});
+      const int64_t tokens =
+          load_.sizes.empty() ? rng.In(100, 9000) : load_.sizes[id % load_.sizes.size()];
+      due_.emplace(arrival_ns, SubmitInput{PlanBuilder(id).Text(tokens).Build()});
     }
     while (!due_.empty()) {
       now_ns_ = due_.begin()->first;
@@ -125,13 +137,16 @@ class AdaptiveRun final : public ActionSink {
   }
 
   void OnStage(const StageAction& action) override {
-    TimeNs ns = 8'000'000 + 40'000 * action.tokens;
+    TimeNs ns = load_.fixed_ns + 40'000 * action.tokens;
     for (const StageEntryAction& entry : action.entries) {
-      ns += 4 * entry.chunk.tokens * entry.chunk.begin;
+      ns += load_.pair_ns * entry.chunk.tokens * entry.chunk.begin;
+      if (entry.chunk.begin > 0) ++cuts_;
     }
     if (action.stage == 0) sizes_.push_back(action.tokens);
     due_.emplace(now_ns_ + ns, StageFinishedInput{action.token, absl::OkStatus()});
   }
+  int64_t cuts() const { return cuts_; }
+
   void OnPrepare(const PrepareAction&) override {}
   void OnEncode(const EncodeAction&) override {}
   void OnMicroBatchDropped(uint64_t) override {}
@@ -142,6 +157,8 @@ class AdaptiveRun final : public ActionSink {
 
  private:
   const int extra_;
+  const AdaptiveLoad load_;
+  int64_t cuts_ = 0;
   std::unique_ptr<Orchestrator> core_;
   std::multimap<TimeNs, Input> due_;
   TimeNs now_ns_ = 0;
@@ -153,6 +170,21 @@ TEST_CASE("B depends on the micro-batches there were, not on how often one was a
   CHECK(std::set<int64_t>(sizes.begin(), sizes.end()).size() > 20);  // it did follow the load
   CHECK(AdaptiveRun(1).Go() == sizes);
   CHECK(AdaptiveRun(5).Go() == sizes);
+}
+
+TEST_CASE(
+    "one worker never cuts a prompt of less than twice the least B, whatever it has learned") {
+  // No fixed costs: the square root is 0 as soon as two sizes were seen.
+  AdaptiveLoad load;
+  load.workers = SchemePlacement(Scheme::kAdaptive, 1, 0);
+  load.fixed_ns = load.pair_ns = 0;
+  const int64_t least = Policy().min_token_budget;
+  load.sizes = {least + 22, 2 * least - 1, 3 * least + 5};
+  AdaptiveRun run(0, load);
+  const std::vector<int64_t> sizes = run.Go();
+  // The longest ones only, and into equal parts; the first of them came before anything was known.
+  CHECK(run.cuts() > 0);
+  for (const int64_t size : sizes) CHECK(size >= least);
 }
 
 }  // namespace
