@@ -13,7 +13,10 @@ import statistics
 import sys
 import time
 
-import torch
+if set(sys.argv[1:]) - {"--dry"}:
+    sys.exit(__doc__)
+
+import torch  # seconds
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
 IMAGE_TOKEN, VISION_START = 151655, 151652
