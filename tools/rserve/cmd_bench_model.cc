@@ -308,13 +308,14 @@ std::string Render(const Report& report) {
                  absl::StrCat(run.plan.tokens), FormatFixed(run.timed.seconds, 3),
                  FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
                  FormatPercent(run.flop / run.timed.fma_flop),
+                 FormatPercent(run.flop / run.timed.least_fma_flop),
                  absl::StrFormat("%.2f x", run.timed.speedup)});
     }
     absl::StrAppend(&out, "\n", table.ToString());
   }
   if (!report.prefills.empty()) {
-    TextTable table(
-        {"prefill", "threads", "chunk", "s", "tokens/s", "GFLOP/s", "FMA peak", "of it", "speed"});
+    TextTable table({"prefill", "threads", "chunk", "s", "tokens/s", "GFLOP/s", "FMA peak", "of it",
+                     "at best", "speed"});
     for (const Prefilled& run : report.prefills) {
       const double flops = run.flop / run.timed.seconds;
       table.Row({absl::StrCat(run.tokens, " tokens"), absl::StrCat(run.threads),
@@ -322,6 +323,7 @@ std::string Render(const Report& report) {
                  FormatFixed(static_cast<double>(run.tokens) / run.timed.seconds, 1),
                  FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
                  FormatPercent(run.flop / run.timed.fma_flop),
+                 FormatPercent(run.flop / run.timed.least_fma_flop),
                  absl::StrFormat("%.2f x", run.timed.speedup)});
     }
     absl::StrAppend(&out, "\n", table.ToString());
@@ -336,6 +338,7 @@ json TimedJson(int threads, double flop, const Timed& timed) {
           {"gflops", flop / timed.seconds / 1e9},
           {"fma_gflops", timed.fma_flops / 1e9},
           {"share_of_fma", flop / timed.fma_flop},
+          {"share_of_fma_at_best", flop / timed.least_fma_flop},
           {"speedup", timed.speedup}};
 }
 

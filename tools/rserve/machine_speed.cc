@@ -139,8 +139,10 @@ std::vector<Timed> TimeInTurn(absl::Span<const Contender> contenders, int64_t re
   }
   std::vector<Timed> out;
   for (Samples& samples : all) {
+    const double least = *std::min_element(samples.seconds.begin(), samples.seconds.end()) *
+                         *std::max_element(samples.fma_flops.begin(), samples.fma_flops.end());
     out.push_back({Median(std::move(samples.seconds)), Median(std::move(samples.fma_flops)),
-                   Median(std::move(samples.fma_flop)), Median(std::move(samples.speedup))});
+                   Median(std::move(samples.fma_flop)), Median(std::move(samples.speedup)), least});
   }
   return out;
 }

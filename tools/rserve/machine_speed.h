@@ -55,6 +55,9 @@ struct Timed {
   double fma_flops = 0;  // FLOP/s of the FMA peak beside a repeat
   double fma_flop = 0;   // FLOP that the peak would have come to in the time of a repeat
   double speedup = 1;    // how many times as fast as the first contender of the same round
+  // What the greatest of the peaks would have come to in the least of the times. Others that use
+  // the machine only add to a time, so beside `fma_flop` it says how much they did.
+  double least_fma_flop = 0;
 };
 
 // What is measured, and the machine with the threads that do it. Both are borrowed.
