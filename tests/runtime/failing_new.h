@@ -15,6 +15,9 @@ bool AllocationToFail();
 void FailNoAllocation();
 // Blocks that the whole program has allocated and not freed.
 int64_t LiveAllocations();
+// Blocks that the calling thread has allocated, less those that it has freed, whoever allocated
+// them: does not move while other threads clear up.
+int64_t OwnAllocations();
 
 }  // namespace rserve::testing
 
