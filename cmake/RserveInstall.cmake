@@ -39,6 +39,9 @@ write_basic_package_version_file(rserve-config-version.cmake COMPATIBILITY SameM
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/rserve-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/rserve-config-version.cmake"
         DESTINATION ${RSERVE_CMAKE_DIR} COMPONENT dev)
+# Relative to the file: the prefix may be chosen at install time.
+file(RELATIVE_PATH RSERVE_PC_TO_PREFIX "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig"
+     "${CMAKE_INSTALL_PREFIX}")
 configure_file(cmake/rserve.pc.in rserve.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/rserve.pc"
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)

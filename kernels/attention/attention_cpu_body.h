@@ -10,23 +10,34 @@
 
 namespace rserve::kernels::RSERVE_ISA {
 
-static_assert(kLeftStride == kAttentionLeftStride && kMaxHeadDim <= kLeftStride);
+static_assert(kMaxHeadDim <= kAttentionLeftStride && kKeyTile <= kAttentionLeftStride);
 
-inline constexpr int kAttentionBlockRows = kMr * 14;
+inline constexpr int kAttentionBlockRows = kLanes == 16 ? kMr * 32 : kMr * 14;
 // Vectors in 16 columns, the unit that keys and head dimensions are padded to.
 inline constexpr int kNv16 = 16 / kLanes < kNv ? 16 / kLanes : kNv;
 
 inline int64_t Pad16(int64_t n) { return (n + 15) / 16 * 16; }
 
-// c[rows][columns] (+)= a * b over columns, a multiple of 16.
+// The micro-kernel that is `vectors` (kNv16 .. kNv) wide.
+template <int N = kNv>
+MicroFn<F32Steps> PickWidth(int rows, int vectors) {
+  if constexpr (N > kNv16) {
+    if (vectors < N) return PickWidth<N - 1>(rows, vectors);
+  }
+  return PickMicro<N, F32Steps, StridedRows<kAttentionLeftStride>>(rows);
+}
+
+// c[rows][columns] (+)= a * b over columns, a multiple of 16, cut into nearly equal widths: a
+// register tile of one vector would have too few sums to hide the multiply-add's latency.
 inline void MultiplyColumns(int rows, int64_t columns, int64_t k, const float* a, const float* b,
                             int64_t b_stride, float* c, int64_t c_stride, bool first) {
-  const MicroFn<F32Steps> wide = PickMicro<kNv, F32Steps>(rows);
-  const MicroFn<F32Steps> narrow = PickMicro<kNv16, F32Steps>(rows);
-  int64_t j = 0;
-  for (; j + kNr <= columns; j += kNr) wide(k, a, b + j, b_stride, c + j, c_stride, first, {a, 0});
-  for (; j < columns; j += kNv16 * kLanes) {
-    narrow(k, a, b + j, b_stride, c + j, c_stride, first, {a, 0});
+  int width = 0, wider = 0;
+  const int count = CutEvenly(static_cast<int>(columns / kLanes), kNv, &width, &wider);
+  for (int i = 0; i < count; ++i) {
+    const int vectors = i < wider ? width + 1 : width;
+    PickWidth(rows, vectors)(k, a, b, b_stride, c, c_stride, first, {a, 0});
+    b += vectors * kLanes;
+    c += vectors * kLanes;
   }
 }
 
@@ -137,7 +148,9 @@ inline void Attend(const AttentionRows& rows, float* scratch) {
 
   for (int r = 0; r < count; ++r) {
     const float* from = rows.q + r / rows.group * rows.q_stride + r % rows.group * rows.head_dim;
-    for (int64_t d = 0; d < rows.head_dim; ++d) q[r * kLeftStride + d] = from[d] * rows.scale;
+    for (int64_t d = 0; d < rows.head_dim; ++d) {
+      q[r * kAttentionLeftStride + d] = from[d] * rows.scale;
+    }
     for (int64_t d = 0; d < layout.padded_dim; ++d) sums[r * layout.value_stride + d] = 0.0f;
     maxima[r] = -__builtin_inff();
     totals[r] = 0.0f;
@@ -145,7 +158,7 @@ inline void Attend(const AttentionRows& rows, float* scratch) {
 
   const int64_t most = rows.limit + (rows.queries - 1) * rows.limit_step;
   int height = 0, taller = 0;
-  const int tiles = CutRows(count, kMr, &height, &taller);
+  const int tiles = CutEvenly(count, kMr, &height, &taller);
   for (int64_t begin = 0; begin < most; begin += kKeyTile) {
     const int64_t tile_keys = most - begin < kKeyTile ? most - begin : kKeyTile;
     GatherTile(rows, layout, begin, tile_keys, keys, values);
@@ -162,12 +175,12 @@ inline void Attend(const AttentionRows& rows, float* scratch) {
         largest = n > largest ? n : largest;
       }
       if (largest > 0) {
-        MultiplyColumns(size, Pad16(largest), rows.head_dim, q + r0 * kLeftStride, keys,
-                        kAttentionKeyStride, scores, kLeftStride, true);
+        MultiplyColumns(size, Pad16(largest), rows.head_dim, q + r0 * kAttentionLeftStride, keys,
+                        kAttentionKeyStride, scores, kAttentionLeftStride, true);
         float* tile_sums = sums + r0 * layout.value_stride;
         for (int r = 0; r < size; ++r) {
           if (seen[r] == 0) continue;
-          SoftmaxTile(scores + r * kLeftStride, seen[r], maxima + r0 + r, totals + r0 + r,
+          SoftmaxTile(scores + r * kAttentionLeftStride, seen[r], maxima + r0 + r, totals + r0 + r,
                       tile_sums + r * layout.value_stride, layout.padded_dim);
         }
         // The keys all rows see, together; what some rows see beyond them, row by row.
@@ -175,7 +188,8 @@ inline void Attend(const AttentionRows& rows, float* scratch) {
                         tile_sums, layout.value_stride, false);
         for (int r = 0; r < size; ++r) {
           if (seen[r] == fewest) continue;
-          MultiplyColumns(1, layout.padded_dim, seen[r] - fewest, scores + r * kLeftStride + fewest,
+          MultiplyColumns(1, layout.padded_dim, seen[r] - fewest,
+                          scores + r * kAttentionLeftStride + fewest,
                           values + fewest * layout.value_stride, layout.value_stride,
                           tile_sums + r * layout.value_stride, layout.value_stride, false);
         }

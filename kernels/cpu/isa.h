@@ -31,7 +31,7 @@ struct GemmRange {
 enum class Isa : int32_t { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Vnni = 3 };
 inline constexpr Isa kAllIsas[] = {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni};
 
-inline constexpr int kMaxPanelWidth = 32;    // largest `nr`
+inline constexpr int kMaxPanelWidth = 64;    // largest `nr`
 inline constexpr int64_t kFmaPeakStep = 72;  // vector FMAs of one iteration of `fma_peak`
 
 // Immutable. Reach the functions through the op headers (kernels/gemm/gemm.h, ...), which state

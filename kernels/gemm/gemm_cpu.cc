@@ -34,9 +34,11 @@ int64_t FirstLevelCacheBytes() {
   return bytes;
 }
 
-// A panel's block stays in the first-level cache with the rows of a register tile.
+// A panel's block and the rows of a register tile take at most 3/4 of the first-level cache; the
+// rest is for sums and for what comes next.
 int64_t BlockK(const KernelTable& isa) {
-  return int64_t{256} * (isa.nr + isa.mr) * 4 <= FirstLevelCacheBytes() ? 256 : 192;
+  const int64_t most = FirstLevelCacheBytes() * 3 / 4 / (4 * (isa.nr + isa.mr));
+  return std::clamp<int64_t>(most / 16 * 16, 16, 256);
 }
 
 // Blocks of k keep the panel's part in the first-level cache while the rows are laid out.
@@ -148,9 +150,11 @@ void UnpackRow(const KernelTable& isa, const PackedWeight& weight, int64_t colum
 
 GemmTiling TileGemm(const KernelTable& isa, const GemmArgs& args, int workers) {
   GemmTiling tiling;
-  tiling.row_blocks = CeilDiv(args.m, isa.gemm_block_rows);
-  // Equal blocks, in whole register tiles where that keeps their number.
-  int64_t rows = CeilDiv(args.m, std::max<int64_t>(tiling.row_blocks, 1));
+  // Equal blocks, in whole register tiles where that keeps their number. A few rows too many for
+  // one block are taken along: two of half the size would fetch and widen all weights twice.
+  const int64_t usual = isa.gemm_block_rows * 2 / 3;
+  const int64_t blocks = std::max<int64_t>((args.m + usual / 2) / usual, 1);
+  int64_t rows = CeilDiv(args.m, blocks);
   rows = std::min<int64_t>(CeilDiv(rows, isa.mr) * isa.mr, isa.gemm_block_rows);
   tiling.block_rows = rows;
   tiling.row_blocks = rows == 0 ? 0 : CeilDiv(args.m, rows);

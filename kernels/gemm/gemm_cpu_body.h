@@ -1,10 +1,14 @@
 // The matrix product for one instruction set; see kernels/cpu/simd.h for how this is compiled.
 //
-// A tile of up to kBlockRows x kGroupPanels panels goes: for each block of k, copy the rows
-// of x to a fixed stride (so that the micro-kernel addresses all of them off one base register),
-// then for each panel run the micro-kernel over register tiles, accumulating in `c`. The panel's
-// block stays in the first-level cache meanwhile, the rows' copy in the second. Where several
+// A tile of up to kBlockRows x kGroupPanels panels goes: for each block of k, copy the rows of x
+// into strips, one for each register tile, which the micro-kernel then reads as one stream; for
+// each panel run the micro-kernel over the register tiles, accumulating in `c`. The panel's block
+// stays in the first-level cache meanwhile, the strips and `c` in the second. Where several
 // register tiles follow, a half-width panel block is widened once into the first-level cache.
+//
+// The register tile is wide rather than tall: 6 x 64 takes 34 instructions for 24 fused
+// multiply-adds, 14 x 32 takes 44 for 28, which is more than a core issues in time when the
+// other thread of the same core is busy too.
 //
 // Int8 goes the same way in words of 4 bytes, which hold 4 neighbouring k of a row or a column: a
 // step is 4 products into an int32 sum instead of one fused multiply-add.
@@ -17,23 +21,44 @@
 
 namespace rserve::kernels::RSERVE_ISA {
 
-#if RSERVE_SIMD_LANES == 16
-inline constexpr int kMr = 14;  // 28 sums, 2 weights, x broadcast from memory: 30 of 32 registers
-inline constexpr int kNv = 2;
-#elif RSERVE_SIMD_LANES == 4 && defined(__aarch64__)
-inline constexpr int kMr = 6;  // 24 sums, 4 weights, 1 broadcast: 29 of 32 registers
-inline constexpr int kNv = 4;
+inline constexpr int kMr = 6;
+#if RSERVE_SIMD_LANES == 16 || defined(__aarch64__)
+inline constexpr int kNv = 4;  // 24 sums, 4 weights, 1 broadcast: 29 of 32 registers
 #else
-inline constexpr int kMr = 6;  // 12 sums, 2 weights, 1 broadcast: 15 of 16 registers
-inline constexpr int kNv = 2;
+inline constexpr int kNv = 2;  // 12 sums, 2 weights, 1 broadcast: 15 of 16 registers
 #endif
 inline constexpr int kNr = kNv * kLanes;
 // Most steps of a block of k; GemmTiling::block_k says how many are taken.
 inline constexpr int64_t kMaxBlockK = 256;
-// Row stride of every left operand. 17 cache lines: rows do not fall on the same cache sets.
-inline constexpr int64_t kLeftStride = 272;
-inline constexpr int64_t kBlockRows = kLanes == 16 ? kMr * 19 : kMr * 24;
-inline constexpr int64_t kGroupPanels = (kNr == 32 ? 640 : 512) / kNr;
+// Half as many again as are usual, see TileGemm.
+inline constexpr int64_t kBlockRows = kLanes == 16 ? kMr * 66 : kMr * 36;
+inline constexpr int64_t kGroupPanels = (kLanes == 16 ? 640 : 512) / kNr;
+
+// How the left operand of a register tile of R rows lies. kRowStride<R>: floats from a row to the
+// next; kSkip<R>: floats from the end of 16 steps to the next 16.
+inline constexpr int64_t kStripSteps = 16;
+// [k / 16][R][16]: a cache line holds 16 steps of a row, and lines follow in the order of use.
+struct StripRows {
+  template <int R>
+  static constexpr int64_t kRowStride = kStripSteps;
+  template <int R>
+  static constexpr int64_t kSkip = (R - 1) * kStripSteps;
+  // The tiles of strips, and their sums, lie one behind the other, so what is wanted next is known.
+  // Narrow tiles have few sums and no instruction to spare for asking.
+  static constexpr bool kNextFollows = kLanes == 16;
+};
+// [R][kStride]
+template <int64_t kStride>
+struct StridedRows {
+  template <int R>
+  static constexpr int64_t kRowStride = kStride;
+  template <int R>
+  static constexpr int64_t kSkip = 0;
+  static constexpr bool kNextFollows = false;
+};
+constexpr int64_t StripLength(int64_t k) {
+  return (k + kStripSteps - 1) / kStripSteps * kStripSteps;
+}
 
 // How weights are stored, and what a step of the sums is. kRows: most rows of a register tile.
 struct F32Steps {
@@ -60,7 +85,7 @@ Sum LoadSum(const float* p) {
 }
 
 // One step of all R x N sums.
-template <int R, int N, class S>
+template <int R, int N, class S, class Rows>
 [[gnu::always_inline]] inline void StepAll(const float* a, const typename S::Stored* b,
                                            typename S::Sum (&sum)[R][N]) {
   typename S::Sum w[N];
@@ -68,7 +93,7 @@ template <int R, int N, class S>
   for (int n = 0; n < N; ++n) w[n] = S::Weight(b + n * kLanes);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
-    const typename S::Left x = S::Broadcast(a + r * kLeftStride);
+    const typename S::Left x = S::Broadcast(a + r * Rows::template kRowStride<R>);
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) sum[r][n] = S::Step(x, w[n], sum[r][n]);
   }
@@ -80,10 +105,23 @@ struct Ahead {
   int64_t step = 0;  // bytes from one line to the next; 0: the same line again, for nothing
 };
 inline constexpr int kAheadSteps = 4;
+static_assert(kStripSteps % kAheadSteps == 0);
+
+// Asks for the lines of strips that come up in 32 steps, a strip's 16 steps in four calls, and for
+// the sums of the tile behind this one, line by line.
+template <int R>
+[[gnu::always_inline]] inline void PrefetchNext(const float* a, int part, const float* next_sums) {
+  constexpr int kLinesAPart = (R + 3) / 4;
+#pragma GCC unroll 4
+  for (int i = 0; i < kLinesAPart; ++i) {
+    __builtin_prefetch(a + (2 * R + part * kLinesAPart + i) * kStripSteps, 0, 3);
+  }
+  __builtin_prefetch(next_sums, 1, 3);
+}
 
 // c[r][j] = (first ? 0 : c[r][j]), then one step a time with a[r][i] and b[i][j] for
-// i = 0 .. k-1, for R rows and N vectors of columns. Row stride of a: kLeftStride.
-template <int R, int N, class S>
+// i = 0 .. k-1, for R rows and N vectors of columns.
+template <int R, int N, class S, class Rows>
 void Micro(int64_t k, const float* a, const typename S::Stored* b, int64_t b_stride, float* c,
            int64_t c_stride, bool first, Ahead ahead) {
   typename S::Sum sum[R][N];
@@ -103,19 +141,29 @@ void Micro(int64_t k, const float* a, const typename S::Stored* b, int64_t b_str
     }
   }
   const char* line = static_cast<const char*>(ahead.from);
+  const float* next_sums = c + R * c_stride;
   int64_t i = 0;
-  for (; i + kAheadSteps <= k; i += kAheadSteps) {
-    __builtin_prefetch(line, 0, 2);
-    line += ahead.step;
+  for (; i + kStripSteps <= k; i += kStripSteps) {
+    const float* strip = a;
+#pragma GCC unroll 1
+    for (int part = 0; part < kStripSteps / kAheadSteps; ++part) {
+      __builtin_prefetch(line, 0, 2);
+      line += ahead.step;
+      if constexpr (Rows::kNextFollows) {
+        PrefetchNext<R>(strip, part, next_sums);
+        next_sums += 16;
+      }
 #pragma GCC unroll 4
-    for (int u = 0; u < kAheadSteps; ++u) {
-      StepAll<R, N, S>(a + u, b, sum);
-      b += b_stride;
+      for (int u = 0; u < kAheadSteps; ++u) {
+        StepAll<R, N, S, Rows>(a + u, b, sum);
+        b += b_stride;
+      }
+      a += kAheadSteps;
     }
-    a += kAheadSteps;
+    a += Rows::template kSkip<R>;
   }
   for (; i < k; ++i) {
-    StepAll<R, N, S>(a, b, sum);
+    StepAll<R, N, S, Rows>(a, b, sum);
     a += 1;
     b += b_stride;
   }
@@ -134,20 +182,20 @@ using MicroFn = void (*)(int64_t, const float*, const typename S::Stored*, int64
 
 // The micro-kernel of `rows` rows (1 .. S::kRows). Each height is compiled, so no row is padded; an
 // output's chain is the same in all of them.
-template <int N, class S, int R = S::kRows>
+template <int N, class S, class Rows, int R = S::kRows>
 MicroFn<S> PickMicro(int rows) {
   if constexpr (R > 1) {
-    if (rows < R) return PickMicro<N, S, R - 1>(rows);
+    if (rows < R) return PickMicro<N, S, Rows, R - 1>(rows);
   }
-  return &Micro<R, N, S>;
+  return &Micro<R, N, S, Rows>;
 }
 
-// Cuts `rows` into ceil(rows / most) register tiles of nearly equal height; the first `*taller`
-// have `*height` + 1 rows, the others `*height`.
-inline int CutRows(int rows, int most, int* height, int* taller) {
-  const int count = (rows + most - 1) / most;
-  *height = rows / count;
-  *taller = rows % count;
+// Cuts `total` into ceil(total / most) parts of nearly equal size; the first `*larger` are of
+// `*size` + 1, the others of `*size`.
+inline int CutEvenly(int total, int most, int* size, int* larger) {
+  const int count = (total + most - 1) / most;
+  *size = total / count;
+  *larger = total % count;
   return count;
 }
 
@@ -263,7 +311,7 @@ inline void FinishRows(const GemmArgs& args, int64_t row_begin, int64_t rows, in
 }
 
 inline constexpr int64_t kGemmScratchFloats =
-    kBlockRows * kLeftStride + kMaxBlockK * kNr + kGroupPanels * kBlockRows * kNr;
+    kBlockRows * kMaxBlockK + kMaxBlockK * kNr + kGroupPanels * kBlockRows * kNr;
 
 // Row `row` of x, in words of 4 bytes: floats, or 4 quantised numbers each.
 inline const float* LeftRow(const GemmArgs& args, int64_t row, int64_t words) {
@@ -288,9 +336,9 @@ void PanelRows(const GemmArgs& args, const GemmRange& range, const KBlock& block
                int64_t next_bytes) {
   const int rows = static_cast<int>(range.row_end - range.row_begin);
   int height = 0, taller = 0;
-  const int count = CutRows(rows, S::kRows, &height, &taller);
-  const MicroFn<S> tall = PickMicro<kNv, S>(taller > 0 ? height + 1 : height);
-  const MicroFn<S> low = PickMicro<kNv, S>(height);
+  const int count = CutEvenly(rows, S::kRows, &height, &taller);
+  const MicroFn<S> tall = PickMicro<kNv, S, StripRows>(taller > 0 ? height + 1 : height);
+  const MicroFn<S> low = PickMicro<kNv, S, StripRows>(height);
   const int64_t tile_bytes = block.count / kAheadSteps * 64;  // that one register tile asks for
   int64_t row = range.row_begin;
   for (int i = 0; i < count; ++i) {
@@ -303,7 +351,7 @@ void PanelRows(const GemmArgs& args, const GemmRange& range, const KBlock& block
     }
     (i < taller ? tall : low)(block.count, a, b, kNr, c, kNr, block.first, ahead);
     if (block.last) FinishRows(args, row, done, panel, c);
-    a += done * kLeftStride;
+    a += done * StripLength(block.count);
     c += done * kNr;
     row += done;
   }
@@ -327,47 +375,62 @@ void PanelBlock(const GemmArgs& args, const GemmRange& range, const KBlock& bloc
   }
 }
 
-using PanelFn = void (*)(const GemmArgs&, const GemmRange&, const KBlock&, int64_t, int64_t,
-                         const float*, float*, float*);
-
 // Rows of x whose part of a block is asked for before it is copied.
 inline constexpr int64_t kCopyAhead = 8;
 
-inline void TileWith(PanelFn panel_block, const GemmArgs& args, const GemmRange& range, int64_t k,
-                     float* scratch) {
+// Copies the range's rows of one block into strips of at most `most` rows.
+inline void CopyStrips(const GemmArgs& args, const GemmRange& range, const KBlock& block, int64_t k,
+                       int most, float* a) {
+  int height = 0, taller = 0;
+  const int count =
+      CutEvenly(static_cast<int>(range.row_end - range.row_begin), most, &height, &taller);
+  int64_t row = range.row_begin;
+  for (int tile = 0; tile < count; ++tile) {
+    const int rows = tile < taller ? height + 1 : height;
+    for (int r = 0; r < rows; ++r, ++row) {
+      if (row + kCopyAhead < range.row_end) {
+        const float* later = LeftRow(args, row + kCopyAhead, k) + block.begin;
+        for (int64_t i = 0; i < block.count; i += 16) __builtin_prefetch(later + i, 0, 2);
+      }
+      const float* from = LeftRow(args, row, k) + block.begin;
+      for (int64_t i = 0; i < block.count; i += kStripSteps) {
+        const int64_t left = block.count - i;
+        CopyFloats(a + i * rows + r * kStripSteps, from + i,
+                   left < kStripSteps ? left : kStripSteps);
+      }
+    }
+    a += rows * StripLength(block.count);
+  }
+}
+
+template <class S, bool kWiden>
+void TileWith(const GemmArgs& args, const GemmRange& range, int64_t k, float* scratch) {
   float* a = scratch;
-  float* widened = a + kBlockRows * kLeftStride;
+  float* widened = a + kBlockRows * kMaxBlockK;
   float* c = widened + kMaxBlockK * kNr;
   for (int64_t k_begin = 0; k_begin < k; k_begin += range.block_k) {
     KBlock block{k_begin, k - k_begin < range.block_k ? k - k_begin : range.block_k, k_begin == 0};
     block.last = k_begin + block.count == k;
-    for (int64_t row = range.row_begin; row < range.row_end; ++row) {
-      if (row + kCopyAhead < range.row_end) {
-        const float* later = LeftRow(args, row + kCopyAhead, k) + k_begin;
-        for (int64_t i = 0; i < block.count; i += 16) __builtin_prefetch(later + i, 0, 2);
-      }
-      CopyFloats(a + (row - range.row_begin) * kLeftStride, LeftRow(args, row, k) + k_begin,
-                 block.count);
-    }
+    CopyStrips(args, range, block, k, S::kRows, a);
     for (int64_t panel = range.panel_begin; panel < range.panel_end; ++panel) {
-      panel_block(args, range, block, k, panel, a, widened,
-                  c + (panel - range.panel_begin) * kBlockRows * kNr);
+      PanelBlock<S, kWiden>(args, range, block, k, panel, a, widened,
+                            c + (panel - range.panel_begin) * kBlockRows * kNr);
     }
   }
 }
 
 inline void GemmTile(const GemmArgs& args, const GemmRange& range, float* scratch) {
-  PanelFn panel_block = &PanelBlock<F32Steps, false>;
-  if (args.weight.type != WeightType::kF32) {
-    const bool f16 = args.weight.type == WeightType::kF16;
-    // Widening a block costs about as much as two register tiles spend on widening as they go.
-    if (range.row_end - range.row_begin > 2 * kMr) {
-      panel_block = f16 ? &PanelBlock<F16Steps, true> : &PanelBlock<Bf16Steps, true>;
-    } else {
-      panel_block = f16 ? &PanelBlock<F16Steps, false> : &PanelBlock<Bf16Steps, false>;
-    }
+  const int64_t k = args.weight.k;
+  if (args.weight.type == WeightType::kF32)
+    return TileWith<F32Steps, false>(args, range, k, scratch);
+  const bool f16 = args.weight.type == WeightType::kF16;
+  // Widening a block costs about as much as two register tiles spend on widening as they go.
+  if (range.row_end - range.row_begin > 2 * kMr) {
+    return f16 ? TileWith<F16Steps, true>(args, range, k, scratch)
+               : TileWith<Bf16Steps, true>(args, range, k, scratch);
   }
-  TileWith(panel_block, args, range, args.weight.k, scratch);
+  return f16 ? TileWith<F16Steps, false>(args, range, k, scratch)
+             : TileWith<Bf16Steps, false>(args, range, k, scratch);
 }
 
 }  // namespace rserve::kernels::RSERVE_ISA

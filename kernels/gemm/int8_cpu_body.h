@@ -45,7 +45,7 @@ struct Int8Steps {
     __m512i magnitude;
     __mmask64 negative;
   };
-  static constexpr int kRows = 12;  // 24 sums, 2 weights, |x|, ones, 2 products
+  static constexpr int kRows = 5;  // 20 sums, 4 weights, |x|, ones, 2 products
   static VI Weight(const Stored* p) { return LoadWords(p); }
   static Left Broadcast(const float* x) {
     const __m512i all = reinterpret_cast<__m512i>(SplatWord(x));
@@ -159,7 +159,7 @@ inline void QuantizeRows(const GemmArgs& args, int64_t row_begin, int64_t row_en
 }
 
 inline void GemmInt8Tile(const GemmArgs& args, const GemmRange& range, float* scratch) {
-  TileWith(&PanelBlock<Int8Steps, false>, args, range, Int8Words(args.weight.k), scratch);
+  TileWith<Int8Steps, false>(args, range, Int8Words(args.weight.k), scratch);
 }
 
 }  // namespace rserve::kernels::RSERVE_ISA

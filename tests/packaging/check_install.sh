@@ -25,15 +25,14 @@ test -s "$work/three_classes.txt"
 
 PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH
-# The prefix was chosen at install time, so pkg-config is told where the file lies now.
-flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs rserve)
+# The prefix was chosen at install time; the file finds it from where it lies.
+flags=$(pkg-config --cflags --libs rserve)
 # shellcheck disable=SC2086
 cc -std=c99 -D_POSIX_C_SOURCE=200112L "$work/consumer/own_loop.c" -o "$work/by_pkg_config" $flags
 LD_LIBRARY_PATH=$libdir "$work/by_pkg_config" --virtual
 
 # The static library runs without the shared one, and shows the C ABI only.
-flags=$(pkg-config --static --define-variable=prefix="$prefix" --cflags --libs rserve |
-  sed 's/-lrserve/-l:librserve.a/')
+flags=$(pkg-config --static --cflags --libs rserve | sed "s/-lrserve/-l:librserve.a/")
 # shellcheck disable=SC2086
 cc -std=c99 -D_POSIX_C_SOURCE=200112L "$work/consumer/own_loop.c" -o "$work/static" $flags
 "$work/static" --virtual

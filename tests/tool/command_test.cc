@@ -385,6 +385,8 @@ TEST_CASE("bench model measures loading, encoding and prefilling") {
         CHECK(run["seconds"].get<double>() > 0);
         CHECK(run["gflop"].get<double>() > 0);
         CHECK(run["fma_gflops"].get<double>() > 0);
+        CHECK(run["repeats"] == 2);
+        CHECK(run["alone"]["repeats"].get<int64_t>() <= 2);
       }
     }
   }
@@ -403,6 +405,7 @@ TEST_CASE("bench kernels measures every kind of kernel beside the machine's limi
   std::set<std::string> ops, weights;
   for (const json& entry : report["cases"]) {
     CHECK(entry["seconds"].get<double>() > 0);
+    CHECK(entry["alone"]["repeats"].get<int64_t>() <= entry["repeats"].get<int64_t>());
     ops.insert(entry["op"].get<std::string>());
     if (entry.contains("weights")) weights.insert(entry["weights"].get<std::string>());
   }

@@ -18,6 +18,7 @@
 #include "tools/rserve/json_text.h"
 #include "tools/rserve/kernel_cases.h"
 #include "tools/rserve/machine_speed.h"
+#include "tools/rserve/peak_share.h"
 #include "tools/rserve/progress.h"
 #include "tools/rserve/text.h"
 
@@ -32,13 +33,13 @@ constexpr CommandText kText = {
     "of\n"
     "one block of its vision tower, and prints how fast it is beside what the machine can do:\n"
     "fused multiply-adds in registers (FMA peak) and a[i] = b[i] + 3 c[i] over large arrays\n"
-    "(triad), both with the same threads, the peak before and after each run of the kernel, half "
-    "as\n"
-    "long as the run. Products and attention should come near the FMA peak; what passes over rows\n"
-    "once should come near the triad, or above it where the rows stay in a cache. Values are\n"
-    "medians, shares those of the runs; 'at best' is the least time against the greatest peak: "
-    "far\n"
-    "above the median where others used the machine. No model is needed.\n",
+    "(triad), both with the same threads, the peak before and after each run of the kernel, half\n"
+    "as long as the run. Products and attention should come near the FMA peak; what passes over\n"
+    "rows once should come near the triad, or above it where the rows stay in a cache. Values are\n"
+    "medians, shares those of the runs. 'alone' is the share of the peak in those runs during\n"
+    "which no core's other hardware thread was busy, as a neighbour's is on a rented machine: a\n"
+    "core so shared multiplies at its peak but takes fewer instructions, which is measured with\n"
+    "the peak. 'runs' says how many those were. No model is needed.\n",
     "  rserve bench kernels\n"
     "  rserve bench kernels --threads 1 --weights f16 --rows 16,64,512\n"
     "  rserve bench kernels --kernels avx2 --ops product,attention --json kernels.json\n"};
@@ -50,7 +51,7 @@ struct KernelFlags {
   std::vector<std::string> encode_rows = {"1024"};
   std::string isa = "best";
   int64_t threads = 0;
-  int64_t repeat = 5;
+  Repeats repeats = {5, 0};
   std::string json_path;
 };
 
@@ -66,7 +67,9 @@ void Declare(OptionTable* table, KernelFlags* flags) {
   table->Int("threads", "N", 0, 4096, &flags->threads, "threads; 0: one a core");
   table->String("kernels", "NAME", &flags->isa,
                 "instruction set: generic, avx2, avx512, ..., or best");
-  table->Int("repeat", "N", 1, 1000, &flags->repeat, "runs of each case");
+  table->Int("repeat", "N", 1, 1000, &flags->repeats.all, "runs of each case");
+  table->Int("alone", "N", 0, 1000, &flags->repeats.alone,
+             "go on until so many runs of each were alone, for at most 10 times --repeat");
   table->String("json", "FILE", &flags->json_path, "write the results as JSON");
 }
 
@@ -130,7 +133,9 @@ struct Result {
 // all.
 struct Sum {
   const KernelCase* first = nullptr;
-  double flop = 0, seconds = 0, fma_flop = 0, least_fma_flop = 0;
+  double flop = 0, seconds = 0, fma_flop = 0;
+  double alone_fma_flop = 0;  // 0: a product was never alone
+  int64_t alone_repeats = 0;  // of the product with the fewest
 };
 
 std::vector<Sum> Sums(const std::vector<Result>& results) {
@@ -140,39 +145,48 @@ std::vector<Sum> Sums(const std::vector<Result>& results) {
     const bool next = out.empty() || out.back().first->group != result.spec->group ||
                       out.back().first->weights != result.spec->weights ||
                       result.spec->detail == out.back().first->detail;
-    if (next) out.push_back({result.spec});
-    out.back().flop += result.spec->flop;
-    out.back().seconds += result.timed.seconds;
-    out.back().fma_flop += result.timed.fma_flop;
-    out.back().least_fma_flop += result.timed.least_fma_flop;
+    const Medians& alone = result.timed.alone;
+    if (next) {
+      out.push_back({result.spec});
+      out.back().alone_repeats = alone.repeats;
+    }
+    Sum& sum = out.back();
+    sum.flop += result.spec->flop;
+    sum.seconds += result.timed.all.seconds;
+    sum.fma_flop += result.timed.all.fma_flop;
+    sum.alone_repeats = std::min(sum.alone_repeats, alone.repeats);
+    sum.alone_fma_flop = sum.alone_repeats > 0 ? sum.alone_fma_flop + alone.fma_flop : 0;
   }
   return out;
 }
 
 std::string Render(const std::vector<Result>& results, double triad) {
-  TextTable table({"op", "of", "weights", "shape", "rows", "ms", "GFLOP/s", "of FMA peak",
-                   "at best", "GB/s", "of triad"});
+  TextTable table({"op", "of", "weights", "shape", "rows", "ms", "GFLOP/s", "of FMA peak", "alone",
+                   "runs", "GB/s", "of triad"});
   for (const Result& result : results) {
     const KernelCase& spec = *result.spec;
-    const double flops = spec.flop / result.timed.seconds;
-    const double bytes = spec.bytes / result.timed.seconds;
+    const double flops = spec.flop / result.timed.all.seconds;
+    const double bytes = spec.bytes / result.timed.all.seconds;
     table.Row({spec.op, spec.group, spec.weights, spec.detail, absl::StrCat(spec.rows),
-               absl::StrFormat("%.3f", result.timed.seconds * 1e3),
+               absl::StrFormat("%.3f", result.timed.all.seconds * 1e3),
                spec.flop > 0 ? FormatFixed(flops / 1e9, 1) : "",
-               spec.flop > 0 ? FormatPercent(spec.flop / result.timed.fma_flop) : "",
-               spec.flop > 0 ? FormatPercent(spec.flop / result.timed.least_fma_flop) : "",
+               spec.flop > 0 ? FormatPercent(spec.flop / result.timed.all.fma_flop) : "",
+               spec.flop > 0 ? AloneShare(spec.flop, result.timed.alone) : "",
+               absl::StrCat(result.timed.alone.repeats),
                spec.bytes > 0 ? FormatFixed(bytes / 1e9, 1) : "",
                spec.bytes > 0 ? FormatPercent(bytes / triad) : ""});
   }
   std::string out = table.ToString();
   const std::vector<Sum> sums = Sums(results);
   if (sums.empty()) return out;
-  TextTable total({"all products of", "weights", "rows", "GFLOP/s", "of FMA peak", "at best"});
+  TextTable total(
+      {"all products of", "weights", "rows", "GFLOP/s", "of FMA peak", "alone", "runs"});
   for (const Sum& sum : sums) {
     total.Row({sum.first->group == "prefill" ? "a layer" : "a vision block and the merger",
                sum.first->weights, absl::StrCat(sum.first->rows),
                FormatFixed(sum.flop / sum.seconds / 1e9, 1), FormatPercent(sum.flop / sum.fma_flop),
-               FormatPercent(sum.flop / sum.least_fma_flop)});
+               sum.alone_repeats > 0 ? FormatPercent(sum.flop / sum.alone_fma_flop) : "-",
+               absl::StrCat(sum.alone_repeats)});
   }
   return absl::StrCat(out, "\n", total.ToString());
 }
@@ -186,17 +200,18 @@ json ResultsJson(const std::vector<Result>& results, const kernels::KernelTable&
                   {"op", spec.op},
                   {"shape", spec.detail},
                   {"rows", spec.rows},
-                  {"seconds", result.timed.seconds},
-                  {"fma_gflops", result.timed.fma_flops / 1e9}};
+                  {"seconds", result.timed.all.seconds},
+                  {"repeats", result.timed.all.repeats},
+                  {"fma_gflops", result.timed.all.fma_flops / 1e9}};
     if (!spec.weights.empty()) entry["weights"] = spec.weights;
     if (spec.flop > 0) {
-      entry["gflops"] = spec.flop / result.timed.seconds / 1e9;
-      entry["share_of_fma"] = spec.flop / result.timed.fma_flop;
-      entry["share_of_fma_at_best"] = spec.flop / result.timed.least_fma_flop;
+      entry["gflops"] = spec.flop / result.timed.all.seconds / 1e9;
+      entry["share_of_fma"] = spec.flop / result.timed.all.fma_flop;
+      AddAlone(spec.flop, result.timed.alone, &entry);
     }
     if (spec.bytes > 0) {
-      entry["gbytes_per_s"] = spec.bytes / result.timed.seconds / 1e9;
-      entry["share_of_triad"] = spec.bytes / result.timed.seconds / triad;
+      entry["gbytes_per_s"] = spec.bytes / result.timed.all.seconds / 1e9;
+      entry["share_of_triad"] = spec.bytes / result.timed.all.seconds / triad;
     }
     cases.push_back(std::move(entry));
   }
@@ -226,8 +241,8 @@ absl::Status Bench(const KernelFlags& flags, const kernels::KernelTable& isa,
     if (entry.op != last_op) triad.push_back(machine.TriadBytes());
     last_op = entry.op;
     const std::function<void()> work = entry.make(&compute);
-    results.push_back({&entry, TimeWork(&machine, flags.repeat, work)});
-    fma.push_back(results.back().timed.fma_flops);
+    results.push_back({&entry, TimeWork(&machine, flags.repeats, work)});
+    fma.push_back(results.back().timed.all.fma_flops);
     progress.Update(static_cast<int64_t>(results.size()), static_cast<int64_t>(cases.size()));
   }
   triad.push_back(machine.TriadBytes());

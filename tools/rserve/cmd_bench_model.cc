@@ -23,6 +23,7 @@
 #include "tools/rserve/json_text.h"
 #include "tools/rserve/machine_speed.h"
 #include "tools/rserve/model_work.h"
+#include "tools/rserve/peak_share.h"
 #include "tools/rserve/process_memory.h"
 #include "tools/rserve/progress.h"
 #include "tools/rserve/text.h"
@@ -37,11 +38,11 @@ constexpr CommandText kText = {
     "Loads a checkpoint, encodes one picture of each size and prefills one prompt of each length\n"
     "in chunks of each size, with each number of threads, nothing else running; prints seconds,\n"
     "tokens/s, and the useful work a second beside the FMA peak measured around the runs. Numbers\n"
-    "of threads and chunks take turns; 'speed' is how many times as fast as the first of its "
-    "table\n"
-    "with the same picture or prompt. Values are medians. Where the time to first token of "
-    "schemes\n"
-    "is wanted, 'rserve bench' is the command.\n",
+    "of threads and chunks take turns; 'speed' is how many times as fast as the first of its\n"
+    "table with the same picture or prompt. Values are medians; 'alone' are those over the runs\n"
+    "before and after which no core's other hardware thread was busy, and 'runs' says how many\n"
+    "those were: see 'rserve bench kernels --help'. Where the time to first token of schemes is\n"
+    "wanted, 'rserve bench' is the command.\n",
     "  rserve make-model /tmp/m4 --preset 3b --layers 4 --vision-layers 8 --dtype f16\n"
     "  rserve bench model /tmp/m4\n"
     "  rserve bench model /tmp/m4 --threads 1,2 --images 448x448,896x896 --prompts 512,2048 "
@@ -57,7 +58,7 @@ struct ModelFlags {
   std::string isa = "best";
   Weights weights = Weights::kStored;
   int64_t kv_tokens = 0;
-  int64_t repeat = 5;
+  Repeats repeats = {5, 0};
   std::string json_path;
 };
 
@@ -80,7 +81,9 @@ void Declare(OptionTable* table, ModelFlags* flags) {
                   if (weights.ok()) flags->weights = *weights;
                   return weights.status();
                 });
-  table->Int("repeat", "N", 1, 1000, &flags->repeat, "runs of each case");
+  table->Int("repeat", "N", 1, 1000, &flags->repeats.all, "runs of each case");
+  table->Int("alone", "N", 0, 1000, &flags->repeats.alone,
+             "go on until so many runs of each were alone, for at most 10 times --repeat");
   table->String("json", "FILE", &flags->json_path, "write the results as JSON");
 }
 
@@ -178,11 +181,12 @@ struct Lane {
 class ModelBench {
  public:
   ModelBench(const model::ModelFolder& folder, std::shared_ptr<const cpu::CpuModel> model,
-             const kernels::KernelTable& isa, const Plan& plan, int64_t repeat, int64_t kv_tokens)
+             const kernels::KernelTable& isa, const Plan& plan, const Repeats& repeats,
+             int64_t kv_tokens)
       : folder_(folder),
         config_(folder.config),
         plan_(plan),
-        repeat_(repeat),
+        repeats_(repeats),
         kv_blocks_((kv_tokens + kBlockTokens - 1) / kBlockTokens) {
     for (const int threads : plan.threads) {
       auto lane = std::make_unique<Lane>(threads, plan.cores, isa);
@@ -215,7 +219,7 @@ class ModelBench {
     for (size_t i = 0; i < lanes_.size(); ++i) {
       contenders.push_back({&lanes_[i]->machine, works[i]});
     }
-    const std::vector<Timed> timed = TimeInTurn(contenders, repeat_);
+    const std::vector<Timed> timed = TimeInTurn(contenders, repeats_);
     for (size_t i = 0; i < lanes_.size(); ++i) {
       report->encodes.push_back(
           {lanes_[i]->threads, picture, *plan, EncodeFlop(config_, plan->grid), timed[i]});
@@ -244,7 +248,7 @@ class ModelBench {
     }
     std::vector<Contender> contenders;
     for (size_t i = 0; i < runs.size(); ++i) contenders.push_back({&lanes[i]->machine, works[i]});
-    const std::vector<Timed> timed = TimeInTurn(contenders, repeat_);
+    const std::vector<Timed> timed = TimeInTurn(contenders, repeats_);
     for (size_t i = 0; i < runs.size(); ++i) {
       runs[i].timed = timed[i];
       report->prefills.push_back(runs[i]);
@@ -284,12 +288,16 @@ class ModelBench {
   const model::ModelFolder& folder_;
   const model::ModelConfig& config_;
   const Plan& plan_;
-  const int64_t repeat_;
+  const Repeats repeats_;
   const int64_t kv_blocks_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<int32_t> ids_, positions_, blocks_;
   std::vector<float> logits_;
 };
+
+std::string FormatTimes(double speedup) {
+  return speedup > 0 ? absl::StrFormat("%.2f x", speedup) : "-";
+}
 
 std::string Render(const Report& report) {
   std::string out = absl::StrFormat(
@@ -300,31 +308,31 @@ std::string Render(const Report& report) {
       FormatBytes(report.peak_bytes));
   if (!report.encodes.empty()) {
     TextTable table({"encode", "threads", "patches", "tokens", "s/picture", "GFLOP/s", "FMA peak",
-                     "of it", "speed"});
+                     "of it", "speed", "alone", "speed alone", "runs"});
     for (const Encoded& run : report.encodes) {
-      const double flops = run.flop / run.timed.seconds;
+      const double flops = run.flop / run.timed.all.seconds;
       table.Row({absl::StrCat(run.picture.width, "x", run.picture.height),
                  absl::StrCat(run.threads), absl::StrCat(run.plan.grid.patches()),
-                 absl::StrCat(run.plan.tokens), FormatFixed(run.timed.seconds, 3),
-                 FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
-                 FormatPercent(run.flop / run.timed.fma_flop),
-                 FormatPercent(run.flop / run.timed.least_fma_flop),
-                 absl::StrFormat("%.2f x", run.timed.speedup)});
+                 absl::StrCat(run.plan.tokens), FormatFixed(run.timed.all.seconds, 3),
+                 FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.all.fma_flops / 1e9, 1),
+                 FormatPercent(run.flop / run.timed.all.fma_flop),
+                 FormatTimes(run.timed.all.speedup), AloneShare(run.flop, run.timed.alone),
+                 FormatTimes(run.timed.alone.speedup), absl::StrCat(run.timed.alone.repeats)});
     }
     absl::StrAppend(&out, "\n", table.ToString());
   }
   if (!report.prefills.empty()) {
     TextTable table({"prefill", "threads", "chunk", "s", "tokens/s", "GFLOP/s", "FMA peak", "of it",
-                     "at best", "speed"});
+                     "speed", "alone", "speed alone", "runs"});
     for (const Prefilled& run : report.prefills) {
-      const double flops = run.flop / run.timed.seconds;
+      const double flops = run.flop / run.timed.all.seconds;
       table.Row({absl::StrCat(run.tokens, " tokens"), absl::StrCat(run.threads),
-                 absl::StrCat(run.chunk), FormatFixed(run.timed.seconds, 3),
-                 FormatFixed(static_cast<double>(run.tokens) / run.timed.seconds, 1),
-                 FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.fma_flops / 1e9, 1),
-                 FormatPercent(run.flop / run.timed.fma_flop),
-                 FormatPercent(run.flop / run.timed.least_fma_flop),
-                 absl::StrFormat("%.2f x", run.timed.speedup)});
+                 absl::StrCat(run.chunk), FormatFixed(run.timed.all.seconds, 3),
+                 FormatFixed(static_cast<double>(run.tokens) / run.timed.all.seconds, 1),
+                 FormatFixed(flops / 1e9, 1), FormatFixed(run.timed.all.fma_flops / 1e9, 1),
+                 FormatPercent(run.flop / run.timed.all.fma_flop),
+                 FormatTimes(run.timed.all.speedup), AloneShare(run.flop, run.timed.alone),
+                 FormatTimes(run.timed.alone.speedup), absl::StrCat(run.timed.alone.repeats)});
     }
     absl::StrAppend(&out, "\n", table.ToString());
   }
@@ -332,14 +340,16 @@ std::string Render(const Report& report) {
 }
 
 json TimedJson(int threads, double flop, const Timed& timed) {
-  return {{"threads", threads},
-          {"seconds", timed.seconds},
-          {"gflop", flop / 1e9},
-          {"gflops", flop / timed.seconds / 1e9},
-          {"fma_gflops", timed.fma_flops / 1e9},
-          {"share_of_fma", flop / timed.fma_flop},
-          {"share_of_fma_at_best", flop / timed.least_fma_flop},
-          {"speedup", timed.speedup}};
+  json out = {{"threads", threads},
+              {"repeats", timed.all.repeats},
+              {"seconds", timed.all.seconds},
+              {"gflop", flop / 1e9},
+              {"gflops", flop / timed.all.seconds / 1e9},
+              {"fma_gflops", timed.all.fma_flops / 1e9},
+              {"share_of_fma", flop / timed.all.fma_flop},
+              {"speedup", timed.all.speedup}};
+  AddAlone(flop, timed.alone, &out);
+  return out;
 }
 
 json ReportJson(const Report& report) {
@@ -356,7 +366,7 @@ json ReportJson(const Report& report) {
     json entry = TimedJson(run.threads, run.flop, run.timed);
     entry["tokens"] = run.tokens;
     entry["chunk"] = run.chunk;
-    entry["tokens_per_s"] = static_cast<double>(run.tokens) / run.timed.seconds;
+    entry["tokens_per_s"] = static_cast<double>(run.tokens) / run.timed.all.seconds;
     prefills.push_back(std::move(entry));
   }
   return {{"kernels", report.kernels},
@@ -397,7 +407,7 @@ absl::Status Bench(const ModelFlags& flags, const Plan& plan, const kernels::Ker
   for (const int64_t tokens : plan.prompts) kv_tokens = std::max(kv_tokens, tokens);
   const model::TextConfig& text = folder->config.text;
   report.kv_bytes = kv_tokens * 2 * text.num_layers * text.num_kv_heads * text.head_dim * 4;
-  ModelBench bench(*folder, *model, isa, plan, flags.repeat, kv_tokens);
+  ModelBench bench(*folder, *model, isa, plan, flags.repeats, kv_tokens);
   Progress progress("measuring");
   int64_t done = 0;
   const auto steps = static_cast<int64_t>(plan.pictures.size() + plan.prompts.size());

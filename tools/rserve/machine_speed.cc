@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,9 +16,17 @@
 namespace rserve::tool {
 namespace {
 
-constexpr int64_t kFmaIterations = 50'000;
+constexpr int64_t kFmaIterations = 10'000;  // 0.1 to 0.2 ms
+constexpr int64_t kFewestSlices = 5;  // the median is then not one that an interrupt stretched
+// Short, so that the core keeps the clock of vector work.
+constexpr int64_t kIdleInstructions = int64_t{64} * 4096;
+constexpr double kAlone = 0.9;  // see Timed::alone
 // 64 MiB each; three of them.
 constexpr int64_t kTriadFloats = int64_t{16} << 20;
+
+void IssueIdleInstructions() {
+  for (int64_t i = 0; i < kIdleInstructions; i += 64) asm volatile(".rept 64\n\tnop\n\t.endr");
+}
 
 }  // namespace
 
@@ -74,20 +81,33 @@ void MachineSpeed::OnEveryThread(absl::FunctionRef<void(int64_t)> fn) {
   });
 }
 
-double MachineSpeed::FmaFlops(double seconds) {
+Peak MachineSpeed::MeasurePeak(double seconds) {
   // Each thread's own time, from when all have come: waking them is not the machine's speed.
-  std::vector<double> flops(static_cast<size_t>(pool_->threads()));
+  std::vector<Peak> own(static_cast<size_t>(pool_->threads()));
   std::atomic<float> sink{0.0f};
   OnEveryThread([&](int64_t thread) {
-    double own = 0;
-    int64_t runs = 0;
-    for (; own < seconds || runs == 0; ++runs) {
-      own += Seconds([&] { sink.store(isa_.fma_peak(kFmaIterations), std::memory_order_relaxed); });
+    constexpr double kFmas = kFmaIterations * kernels::kFmaPeakStep;
+    double multiplying = 0, idling = 0;
+    std::vector<double> issue;
+    while (multiplying + idling < seconds || static_cast<int64_t>(issue.size()) < kFewestSlices) {
+      const double fma_seconds =
+          Seconds([&] { sink.store(isa_.fma_peak(kFmaIterations), std::memory_order_relaxed); });
+      const double idle_seconds = Seconds(&IssueIdleInstructions);
+      multiplying += fma_seconds;
+      idling += idle_seconds;
+      issue.push_back(kIdleInstructions / idle_seconds * fma_seconds / kFmas);
     }
-    flops[static_cast<size_t>(thread)] =
-        static_cast<double>(runs * kFmaIterations * kernels::kFmaPeakStep * isa_.lanes * 2) / own;
+    const double fmas = kFmas * static_cast<double>(issue.size());
+    own[static_cast<size_t>(thread)] = {fmas * isa_.lanes * 2 / multiplying,
+                                        Median(std::move(issue))};
   });
-  return std::accumulate(flops.begin(), flops.end(), 0.0);
+  Peak peak = {0, own.front().issue};
+  for (const Peak& one : own) {
+    peak.fma_flops += one.fma_flops;
+    peak.issue = std::min(peak.issue, one.issue);
+  }
+  best_issue_ = std::max(best_issue_, peak.issue);
+  return peak;
 }
 
 double MachineSpeed::TriadBytes() {
@@ -114,40 +134,87 @@ double Seconds(absl::FunctionRef<void()> work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::vector<Timed> TimeInTurn(absl::Span<const Contender> contenders, int64_t repeats) {
+namespace {
+
+struct Sample {
+  double seconds = 0, fma_flops = 0;
+  double issue = 0;  // the less of before and after
+  double speedup = 0;
+};
+
+struct Samples {
+  std::vector<double> seconds, fma_flops, fma_flop, speedup;
+  void Add(const Sample& sample) {
+    seconds.push_back(sample.seconds);
+    fma_flops.push_back(sample.fma_flops);
+    fma_flop.push_back(sample.fma_flops * sample.seconds);
+  }
+  Medians Take() {
+    Medians out;
+    out.repeats = static_cast<int64_t>(seconds.size());
+    const auto median = [](std::vector<double>* values) {
+      return values->empty() ? 0.0 : Median(std::move(*values));
+    };
+    out.seconds = median(&seconds);
+    out.fma_flops = median(&fma_flops);
+    out.fma_flop = median(&fma_flop);
+    out.speedup = median(&speedup);
+    return out;
+  }
+};
+
+}  // namespace
+
+std::vector<Timed> TimeInTurn(absl::Span<const Contender> contenders, const Repeats& repeats) {
   constexpr double kShareOfRun = 0.25, kMinSeconds = 0.5e-3, kMaxSeconds = 0.5;
   std::vector<double> probe_seconds;
   for (const Contender& contender : contenders) {
     const double seconds = Seconds(contender.work);
     probe_seconds.push_back(std::clamp(kShareOfRun * seconds, kMinSeconds, kMaxSeconds));
   }
-  struct Samples {
-    std::vector<double> seconds, fma_flops, fma_flop, speedup;
+  std::vector<std::vector<Sample>> rounds;
+  const auto alone = [&](const std::vector<Sample>& samples, size_t i) {
+    return samples[i].issue >= kAlone * contenders[i].machine->best_issue();
   };
-  std::vector<Samples> all(contenders.size());
-  for (int64_t round = 0; round < repeats; ++round) {
+  const auto enough = [&] {
+    const auto done = static_cast<int64_t>(rounds.size());
+    if (done < repeats.all) return false;
+    if (done >= repeats.all * Repeats::kMostTimes) return true;
     for (size_t i = 0; i < contenders.size(); ++i) {
-      const double before = contenders[i].machine->FmaFlops(probe_seconds[i]);
-      const double seconds = Seconds(contenders[i].work);
-      const double after = contenders[i].machine->FmaFlops(probe_seconds[i]);
-      const double flops = (before + after) / 2;
-      all[i].seconds.push_back(seconds);
-      all[i].fma_flops.push_back(flops);
-      all[i].fma_flop.push_back(flops * seconds);
-      all[i].speedup.push_back(all.front().seconds.back() / seconds);
+      const auto quiet = [&](const auto& samples) { return alone(samples, i); };
+      if (std::count_if(rounds.begin(), rounds.end(), quiet) < repeats.alone) return false;
     }
+    return true;
+  };
+  while (!enough()) {
+    std::vector<Sample> samples;
+    for (const Contender& contender : contenders) {
+      const double probe = probe_seconds[samples.size()];
+      const Peak before = contender.machine->MeasurePeak(probe);
+      const double seconds = Seconds(contender.work);
+      const Peak after = contender.machine->MeasurePeak(probe);
+      samples.push_back({seconds, (before.fma_flops + after.fma_flops) / 2,
+                         std::min(before.issue, after.issue), 0});
+      samples.back().speedup = samples.front().seconds / seconds;
+    }
+    rounds.push_back(std::move(samples));
   }
   std::vector<Timed> out;
-  for (Samples& samples : all) {
-    const double least = *std::min_element(samples.seconds.begin(), samples.seconds.end()) *
-                         *std::max_element(samples.fma_flops.begin(), samples.fma_flops.end());
-    out.push_back({Median(std::move(samples.seconds)), Median(std::move(samples.fma_flops)),
-                   Median(std::move(samples.fma_flop)), Median(std::move(samples.speedup)), least});
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    Samples all, quiet;
+    for (const std::vector<Sample>& samples : rounds) {
+      all.Add(samples[i]);
+      all.speedup.push_back(samples[i].speedup);
+      if (!alone(samples, i)) continue;
+      quiet.Add(samples[i]);
+      if (alone(samples, 0)) quiet.speedup.push_back(samples[i].speedup);
+    }
+    out.push_back({all.Take(), quiet.Take()});
   }
   return out;
 }
 
-Timed TimeWork(MachineSpeed* machine, int64_t repeats, absl::FunctionRef<void()> work) {
+Timed TimeWork(MachineSpeed* machine, const Repeats& repeats, absl::FunctionRef<void()> work) {
   return TimeInTurn({{machine, work}}, repeats).front();
 }
 
