@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace rserve::kernels {
 
@@ -40,6 +41,10 @@ int64_t BlockK(const KernelTable& isa) {
   const int64_t most = FirstLevelCacheBytes() * 3 / 4 / (4 * (isa.nr + isa.mr));
   return std::clamp<int64_t>(most / 16 * 16, 16, 256);
 }
+
+// What a tile takes beside its multiply-adds, measured with AVX-512: copying rows into strips as
+// long as so many columns, fetching and widening weights as long as so many rows.
+constexpr int64_t kCopyColumns = 20, kWeightRows = 9;
 
 // Blocks of k keep the panel's part in the first-level cache while the rows are laid out.
 constexpr int64_t kPackBlock = 256;
@@ -149,24 +154,33 @@ void UnpackRow(const KernelTable& isa, const PackedWeight& weight, int64_t colum
 }
 
 GemmTiling TileGemm(const KernelTable& isa, const GemmArgs& args, int workers) {
-  GemmTiling tiling;
-  // Equal blocks, in whole register tiles where that keeps their number. A few rows too many for
-  // one block are taken along: two of half the size would fetch and widen all weights twice.
-  const int64_t usual = isa.gemm_block_rows * 2 / 3;
-  const int64_t blocks = std::max<int64_t>((args.m + usual / 2) / usual, 1);
-  int64_t rows = CeilDiv(args.m, blocks);
-  rows = std::min<int64_t>(CeilDiv(rows, isa.mr) * isa.mr, isa.gemm_block_rows);
-  tiling.block_rows = rows;
-  tiling.row_blocks = rows == 0 ? 0 : CeilDiv(args.m, rows);
+  GemmTiling best;
+  best.block_k = BlockK(isa);
+  if (args.m == 0) return best;
   const int64_t panels = PackedPanels(isa, args.weight.n, args.weight.paired);
-  // Some tiles more than workers, so that a late worker costs little; each tile copies its rows of
-  // x, so groups are not made narrower than a few panels.
-  const int64_t wanted = CeilDiv(int64_t{4} * workers, std::max<int64_t>(tiling.row_blocks, 1));
-  const int64_t group = std::max<int64_t>(CeilDiv(panels, wanted), 2);
-  tiling.group_panels = std::min<int64_t>(group, isa.gemm_group_panels);
-  tiling.groups = CeilDiv(panels, tiling.group_panels);
-  tiling.block_k = BlockK(isa);
-  return tiling;
+  // Some tiles more than workers, so that a late worker costs little.
+  const int64_t wanted = int64_t{2} * workers;
+  // A few rows too many for one block are taken along: two of half the size would fetch and widen
+  // all weights twice.
+  const int64_t usual = isa.gemm_block_rows * 2 / 3;
+  const int64_t fewest = std::max<int64_t>((args.m + usual / 2) / usual, 1);
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t blocks = fewest; blocks <= std::max(fewest, wanted); ++blocks) {
+    GemmTiling tiling = best;
+    // Equal blocks, in whole register tiles where that keeps their number.
+    const int64_t rows = CeilDiv(CeilDiv(args.m, blocks), isa.mr) * isa.mr;
+    tiling.block_rows = std::min<int64_t>(rows, isa.gemm_block_rows);
+    tiling.row_blocks = CeilDiv(args.m, tiling.block_rows);
+    const int64_t group = CeilDiv(panels, CeilDiv(wanted, tiling.row_blocks));
+    tiling.group_panels = std::min<int64_t>(group, isa.gemm_group_panels);
+    tiling.groups = CeilDiv(panels, tiling.group_panels);
+    const int64_t cost = tiling.tiles() * (tiling.block_rows + kWeightRows) *
+                         (tiling.group_panels * isa.nr + kCopyColumns);
+    if (cost >= least) continue;
+    least = cost;
+    best = tiling;
+  }
+  return best;
 }
 
 void GemmTile(const KernelTable& isa, const GemmArgs& args, const GemmTiling& tiling, int64_t tile,

@@ -317,5 +317,34 @@ TEST_CASE("int8 rows of nothing give the bias, spoilt rows NaN, and neither touc
   }
 }
 
+TEST_CASE("tiles cover a product once, and there are enough of them for the workers") {
+  for (const KernelTable* isa : AllIsas()) {
+    for (int64_t n : {1, 64, 512, 2560, 22016}) {
+      for (int64_t m : {0, 1, 5, 6, 7, 64, 263, 265, 278, 395, 397, 512, 4096}) {
+        for (int workers : {1, 2, 4, 16}) {
+          GemmArgs args;
+          args.m = m;
+          args.weight.n = n;
+          args.weight.k = 64;
+          const kernels::GemmTiling tiling = TileGemm(*isa, args, workers);
+          CAPTURE(isa->name, m, n, workers, tiling.block_rows, tiling.group_panels);
+          if (m == 0) {
+            REQUIRE(tiling.tiles() == 0);
+            continue;
+          }
+          const int64_t panels = kernels::PackedPanels(*isa, n, false);
+          REQUIRE(tiling.block_rows <= isa->gemm_block_rows);
+          REQUIRE(tiling.group_panels <= isa->gemm_group_panels);
+          REQUIRE(tiling.block_rows * tiling.row_blocks >= m);
+          REQUIRE(tiling.block_rows * (tiling.row_blocks - 1) < m);
+          REQUIRE(tiling.group_panels * tiling.groups >= panels);
+          REQUIRE(tiling.group_panels * (tiling.groups - 1) < panels);
+          if (panels >= 2 * workers) REQUIRE(tiling.tiles() >= workers);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rserve::testing

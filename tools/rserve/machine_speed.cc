@@ -18,11 +18,22 @@ namespace {
 
 constexpr int64_t kFmaIterations = 10'000;  // 0.1 to 0.2 ms
 constexpr int64_t kFewestSlices = 5;  // the median is then not one that an interrupt stretched
-// Short, so that the core keeps the clock of vector work.
+// Some 20 us each, so that the core keeps the clock of vector work.
 constexpr int64_t kIdleInstructions = int64_t{64} * 4096;
-constexpr double kAlone = 0.9;  // see Timed::alone
+constexpr int64_t kChainSteps = 16'384;
+constexpr double kAlone = 0.8;  // see Timed::alone
 // 64 MiB each; three of them.
 constexpr int64_t kTriadFloats = int64_t{16} << 20;
+
+// Each multiplication waits for the one before, so their time is the core's clock whoever else
+// uses the core.
+void MultiplyInAChain() {
+  uint64_t x = 1;
+  for (int64_t i = 0; i < kChainSteps; ++i) {
+    x *= 0x9E3779B97F4A7C15;
+    asm volatile("" : "+r"(x));
+  }
+}
 
 void IssueIdleInstructions() {
   for (int64_t i = 0; i < kIdleInstructions; i += 64) asm volatile(".rept 64\n\tnop\n\t.endr");
@@ -87,15 +98,16 @@ Peak MachineSpeed::MeasurePeak(double seconds) {
   std::atomic<float> sink{0.0f};
   OnEveryThread([&](int64_t thread) {
     constexpr double kFmas = kFmaIterations * kernels::kFmaPeakStep;
-    double multiplying = 0, idling = 0;
+    double all = 0, multiplying = 0;
     std::vector<double> issue;
-    while (multiplying + idling < seconds || static_cast<int64_t>(issue.size()) < kFewestSlices) {
+    while (all < seconds || static_cast<int64_t>(issue.size()) < kFewestSlices) {
       const double fma_seconds =
           Seconds([&] { sink.store(isa_.fma_peak(kFmaIterations), std::memory_order_relaxed); });
+      const double chain_seconds = Seconds(&MultiplyInAChain);
       const double idle_seconds = Seconds(&IssueIdleInstructions);
       multiplying += fma_seconds;
-      idling += idle_seconds;
-      issue.push_back(kIdleInstructions / idle_seconds * fma_seconds / kFmas);
+      all += fma_seconds + chain_seconds + idle_seconds;
+      issue.push_back(kIdleInstructions / idle_seconds * chain_seconds / kChainSteps);
     }
     const double fmas = kFmas * static_cast<double>(issue.size());
     own[static_cast<size_t>(thread)] = {fmas * isa_.lanes * 2 / multiplying,

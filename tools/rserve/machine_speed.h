@@ -31,9 +31,10 @@ std::unique_ptr<cpu::ThreadPool> MakePool(int threads, const std::vector<int>& c
 // What all threads together could do at best over some time.
 struct Peak {
   double fma_flops = 0;  // FLOP/s
-  // How many instructions the slowest thread's core took in the time of one fused multiply-add. A
-  // core whose other hardware thread is busy (a neighbour's, on a rented machine) still multiplies
-  // at its full rate, but takes fewer instructions: 6 a cycle become about 3.5.
+  // How many instructions the slowest thread's core took in the time of one integer multiplication
+  // that waits for the one before. A core whose other hardware thread is busy (a neighbour's, on a
+  // rented machine) may still multiply at its full rate, but takes fewer instructions: 6 a cycle
+  // become about 3.5.
   double issue = 0;
 };
 
@@ -71,7 +72,7 @@ struct Medians {
 };
 struct Timed {
   Medians all;
-  // Of those repeats before and after which every core took at least 0.9 of the instructions of the
+  // Of those repeats before and after which every core took at least 0.8 of the instructions of the
   // best moment so far, so had no busy neighbour; for `speedup` the first contender's as well.
   // What is slow in itself does not leave it, as picking the fastest would let it.
   Medians alone;
