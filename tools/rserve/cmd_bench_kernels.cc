@@ -207,8 +207,8 @@ json ResultsJson(const std::vector<Result>& results, const kernels::KernelTable&
     if (spec.flop > 0) {
       entry["gflops"] = spec.flop / result.timed.all.seconds / 1e9;
       entry["share_of_fma"] = spec.flop / result.timed.all.fma_flop;
-      AddAlone(spec.flop, result.timed.alone, &entry);
     }
+    AddAlone(spec.flop, result.timed.alone, &entry);
     if (spec.bytes > 0) {
       entry["gbytes_per_s"] = spec.bytes / result.timed.all.seconds / 1e9;
       entry["share_of_triad"] = spec.bytes / result.timed.all.seconds / triad;

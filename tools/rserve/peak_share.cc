@@ -14,7 +14,7 @@ void AddAlone(double flop, const Medians& alone, nlohmann::json* entry) {
   nlohmann::json out = {{"repeats", alone.repeats}};
   if (alone.repeats > 0) {
     out["seconds"] = alone.seconds;
-    out["share_of_fma"] = flop / alone.fma_flop;
+    if (flop > 0) out["share_of_fma"] = flop / alone.fma_flop;
   }
   if (alone.speedup > 0) out["speedup"] = alone.speedup;
   (*entry)["alone"] = std::move(out);

@@ -14,7 +14,8 @@ namespace rserve::tool {
 std::string AloneShare(double flop, const Medians& alone);
 
 // entry["alone"]: {repeats, seconds, share_of_fma, speedup}; of 0 repeats only their number,
-// without `speedup` where the first contender was never alone at the same time.
+// without the share where there is no `flop`, without `speedup` where the first contender was never
+// alone at the same time.
 void AddAlone(double flop, const Medians& alone, nlohmann::json* entry);
 
 }  // namespace rserve::tool
